@@ -1,0 +1,64 @@
+"""Open the book in JupyterLab."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+FIRST_PAGE = "notebooks/00_start_here.ipynb"
+
+
+def main(arguments):
+    """Open the first chapter; `arguments` may hold a port."""
+    try:
+        port = choose_port(*arguments)
+    except ValueError as problem:
+        return str(problem)
+    return subprocess.run([*command(port), FIRST_PAGE], cwd=ROOT, check=False).returncode
+
+
+def command(port):
+    """The command that serves the book on one port: nothing is fetched from elsewhere, no other port is tried."""
+    lab = [sys.executable, "-m", "jupyterlab", f"--port={port}", "--ServerApp.port_retries=0"]
+    lab += [f"--ServerApp.root_dir={ROOT}", "--LabApp.news_url=None"]
+    lab += ["--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate"]
+    if hasattr(os, "geteuid") and os.geteuid() == 0:  # in a container one is often root, which Jupyter refuses
+        lab += ["--allow-root"]
+    return lab
+
+
+def choose_port(asked="", first=8888, tries=50):
+    """The port asked for, or the first free one from `first` on.
+
+    Raises ValueError, with one sentence, when the port asked for is no port or taken, or none is free.
+    """
+    if asked:
+        if not (asked.isdecimal() and 0 < int(asked) < 65536):
+            raise ValueError(f"{asked} is no port: choose a number from 1024 to 65535, as in make lab PORT=8890.")
+        if not is_free(int(asked)):
+            raise ValueError(f"Port {asked} is taken: choose another, as in make lab PORT={int(asked) % 65000 + 1}.")
+        return int(asked)
+    for port in range(first, first + tries):
+        if is_free(port):
+            if port != first:
+                print(f"Port {first} is taken, so the book opens on {port}.")
+            return port
+    raise ValueError(f"The ports {first} to {first + tries - 1} are all taken: name a free one, as in make lab PORT=9999.")
+
+
+def is_free(port):
+    """True where a server can listen on this port of this machine."""
+    with socket.socket() as listener:
+        if os.name != "nt":  # a server that just stopped leaves its port waiting; Windows would share a busy one
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
+
+
+if __name__ == "__main__":
+    sys.exit(main([argument for argument in sys.argv[1:] if argument]))

@@ -1,0 +1,59 @@
+"""Run the chapters whose text changed, or the one asked for, and store their outputs."""
+
+import hashlib
+import json
+import sys
+
+import nbformat
+
+from book.chapters import code_cells, find_chapters
+from book.run import errors, run
+
+
+def main(arguments):
+    """Refresh; `arguments` may hold a chapter's number."""
+    asked = arguments[0] if arguments else ""
+    try:
+        chapters = find_chapters(asked)
+    except ValueError as problem:
+        return str(problem)
+    for chapter in chapters:
+        if not chapter.text.exists():
+            return f"{chapter.notebook.name} has no text: write notebooks/text/{chapter.name}.py or delete the notebook."
+        if not asked and chapter.notebook.exists() and not differences(chapter):
+            continue
+        print(f"running {chapter.name}", flush=True)
+        notebook = run(chapter.read_text(), chapter.notebooks)
+        if errors(notebook):
+            return f"{chapter.name} is not stored, because it raised {errors(notebook)[0]}"
+        store(notebook, chapter)
+    return 0
+
+
+def differences(chapter):
+    """The places where a notebook says something else than its text, each in one sentence."""
+    text, notebook = chapter.read_text(), chapter.read_notebook()
+    if len(text.cells) != len(notebook.cells):
+        return [f"{chapter.notebook.name} has {len(notebook.cells)} cells and its text {len(text.cells)}"]
+    return [
+        f"cell {place} of {chapter.notebook.name} is not what its text says"
+        for place, (wanted, stored) in enumerate(zip(text.cells, notebook.cells, strict=True))
+        if (wanted.cell_type, wanted.source, wanted.metadata) != (stored.cell_type, stored.source, stored.metadata)
+    ]
+
+
+def store(notebook, chapter):
+    """Write an executed notebook, less what changes from run to run and says nothing, sealed against later edits."""
+    notebook.metadata.pop("language_info", None)
+    notebook.metadata["steptime"] = {"outputs": seal(notebook)}
+    nbformat.write(notebook, chapter.notebook)
+
+
+def seal(notebook):
+    """A digest of all stored outputs: it no longer fits once one of them was edited by hand or run elsewhere."""
+    outputs = [[cell.execution_count, cell.outputs] for cell in code_cells(notebook.cells)]
+    return hashlib.sha256(json.dumps(outputs, sort_keys=True).encode()).hexdigest()
+
+
+if __name__ == "__main__":
+    sys.exit(main([argument for argument in sys.argv[1:] if argument]))

@@ -1,0 +1,159 @@
+"""The book's own rules: what each chapter must keep to, whatever it teaches.
+
+Each rule takes a chapter (or a page of Markdown) and gives the breaches it finds, each one sentence.
+"""
+
+import re
+import subprocess
+import sys
+from statistics import median
+
+from book.chapters import ROOT, claim_texts, code_cells, sections
+from book.refresh import differences, seal
+
+LONGEST_CELL = 25  # lines
+MEDIAN_CELL = 4  # lines
+CLOSING = "claims.close()"
+COMPARED = "nbval-check-output"
+
+
+def is_a_pair(chapter):
+    """A chapter is a text and the notebook made from it."""
+    if not chapter.text.exists():
+        yield f"{chapter.notebook.name} has no text: write notebooks/text/{chapter.name}.py or delete the notebook."
+    elif not chapter.notebook.exists():
+        yield f"{chapter.text.name} has no notebook: run make refresh CHAPTER={chapter.number}."
+
+
+def agrees_with_its_text(chapter):
+    """The notebook says what the text says."""
+    for difference in differences(chapter):
+        yield f"{difference}: run make refresh CHAPTER={chapter.number}."
+
+
+def was_run_from_top_to_bottom(chapter):
+    """Every code cell has a stored run, in order and without an error."""
+    for place, cell in enumerate(code_cells(chapter.read_notebook().cells), start=1):
+        if cell.execution_count != place:
+            run = f"run number {cell.execution_count}" if cell.execution_count else "no stored run"
+            yield f"Code cell {place} has {run}: run make refresh CHAPTER={chapter.number}."
+        if any(output.output_type == "error" for output in cell.outputs):
+            yield f"Code cell {place} stores an error: mend it, then run make refresh CHAPTER={chapter.number}."
+
+
+def stores_what_the_machine_said(chapter):
+    """The stored outputs are those of the refresh, not edited by hand and not of another run."""
+    notebook = chapter.read_notebook()
+    if notebook.metadata.get("steptime", {}).get("outputs") != seal(notebook):
+        yield (
+            f"The stored outputs of {chapter.notebook.name} are not those that make refresh wrote: "
+            f"run make refresh CHAPTER={chapter.number}, or git restore it."
+        )
+
+
+def closes(chapter):
+    """The last cell closes the claims and alone is compared; all it stores is True."""
+    cells = chapter.read_notebook().cells
+    last = cells[-1]
+    if last.cell_type != "code" or last.source.strip() != CLOSING:
+        yield f"The last cell must be {CLOSING}."
+        return
+    if last.metadata.get("tags") != [COMPARED]:
+        yield f"The last cell must carry the tag {COMPARED} and no other, or nbval compares nothing."
+    for place, cell in enumerate(code_cells(cells[:-1]), start=1):
+        if CLOSING in cell.source:
+            yield f"Code cell {place} closes the claims: only the last cell may."
+        if cell.metadata.get("tags") or re.search(r"#\s*(NBVAL|PYTEST_VALIDATE)_", cell.source):
+            yield f"Code cell {place} is tagged for nbval: no cell is skipped or excused, and only the last is compared."
+    *verdicts, summary = "".join(output.get("text", "") for output in last.outputs).splitlines() or [""]
+    made = [text for cell in code_cells(cells) for text in claim_texts(cell.source)]
+    if verdicts != [f"{'True':<6} {text}" for text in made]:
+        yield "The last cell does not store a True for each claim of the chapter, and nothing else."
+    if summary != f"{len(made)} of {len(made)} claims hold on this machine":
+        yield f"The last cell stores {summary!r} as its summary."
+
+
+def names_its_claims(chapter):
+    """Every claim is a plain sentence, made once, so that a sabotage can find it."""
+    seen = set()
+    for section in sections(chapter.read_text())[1]:
+        for text in section.claims:
+            if text is None:
+                yield f"A claim under {section.title!r} is not written out: give it a plain string."
+            elif text in seen:
+                yield f"Two claims say {text!r}: give each a text of its own."
+            seen.add(text)
+
+
+def has_short_cells(chapter):
+    """Code comes in small pieces."""
+    cells = code_cells(chapter.read_text().cells)
+    lengths = [sum(bool(line.strip()) for line in cell.source.splitlines()) for cell in cells]
+    for place, length in enumerate(lengths, start=1):
+        if length > LONGEST_CELL:
+            yield f"Code cell {place} has {length} lines: at most {LONGEST_CELL}."
+    if median(lengths) > MEDIAN_CELL:
+        yield f"Half of the code cells are longer than {MEDIAN_CELL} lines: the median is {median(lengths):g}."
+
+
+def describes_its_figures(chapter):
+    """Every picture has alt text, in the prose and in the outputs."""
+    for place, cell in enumerate(chapter.read_notebook().cells):
+        bundles = [output for output in cell.get("outputs", ()) if "data" in output]
+        for output in bundles:
+            for kind in output.data:
+                if kind.startswith("image/") and not output.metadata.get(kind, {}).get("alt", "").strip():
+                    yield f"Cell {place} shows a picture without alt text."
+        html = [output.data.get("text/html", "") for output in bundles]
+        for shown in [cell.source] * (cell.cell_type == "markdown") + html:
+            yield from (f"Cell {place} shows a picture without alt text." for _ in pictures_without_alt(shown))
+
+
+def pictures_without_alt(markdown):
+    """The pictures of a piece of Markdown or HTML that have no alt text."""
+    empty = re.findall(r"!\[\s*\]", markdown)
+    tags = re.findall(r"<img\b[^>]*>", markdown, flags=re.IGNORECASE)
+    return empty + [tag for tag in tags if not re.search(r"""\balt\s*=\s*(["'])\s*[^"'\s]""", tag)]
+
+
+def has_links_that_resolve(chapter):
+    """Every link of the prose leads somewhere."""
+    for cell in chapter.read_text().cells:
+        if cell.cell_type == "markdown":
+            yield from dead_links(cell.source, chapter.notebooks)
+
+
+def dead_links(markdown, folder):
+    """The relative links of a piece of Markdown, seen from `folder`, that lead to no file; addresses are not visited."""
+    for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`]*`", "", markdown)):
+        if re.match(r"https://\S+\.\S+|mailto:\S+@\S+", target) or target.startswith("#"):
+            continue
+        if not (folder / target.partition("#")[0]).exists():
+            yield f"The link to {target} leads nowhere."
+
+
+def has_sections_that_stand_alone(chapter):
+    """Every section runs after the first code cell alone: each name it uses is made there, in it, or by Python."""
+    opening, found = sections(chapter.read_text())
+    first, *others = code_cells(opening)
+    if others:
+        yield "Only one code cell may stand before the first section: the sections run after it alone."
+    for section in found:
+        code = "\n\n".join(cell.source for cell in [first, *code_cells(section.cells)])
+        ruff = [sys.executable, "-m", "ruff", "check", "--isolated", "--select=F821", "--output-format=concise", "-"]
+        check = subprocess.run(ruff, input=code, capture_output=True, text=True, cwd=ROOT, check=False)
+        for name in re.findall(r"F821 Undefined name `(\w+)`", check.stdout):
+            yield f"The section {section.title!r} uses {name}, which neither it nor the first cell makes."
+
+
+RULES = (
+    agrees_with_its_text,
+    was_run_from_top_to_bottom,
+    stores_what_the_machine_said,
+    closes,
+    names_its_claims,
+    has_short_cells,
+    describes_its_figures,
+    has_links_that_resolve,
+    has_sections_that_stand_alone,
+)

@@ -1,0 +1,98 @@
+"""Run the chapters again and again, every other time beside noisy neighbours, and table what each claim came to."""
+
+import argparse
+import hashlib
+import json
+import sys
+import time
+from collections import defaultdict
+from contextlib import nullcontext
+
+from book.chapters import ROOT, code_cells, find_chapters
+from book.neighbours import neighbours
+from book.run import run_claims
+
+RECORD = ROOT / ".steady" / "runs.jsonl"
+
+
+def main(arguments):
+    """Bring every chapter to the number of passes asked for and print the table; 1 unless every claim always held."""
+    parser = argparse.ArgumentParser(prog="make steady", description=__doc__)
+    parser.add_argument("--runs", type=int, default=4, help="passes wanted, those on record included")
+    parser.add_argument("--chapter", default="", help="one chapter's number; all without it")
+    asked = parser.parse_args(arguments)
+    try:
+        chapters = find_chapters(asked.chapter)
+    except ValueError as problem:
+        return str(problem)
+    for chapter in chapters:
+        for number in range(len(passes(chapter)), asked.runs):
+            record(chapter, number)
+    rows = {chapter.name: passes(chapter) for chapter in chapters}
+    print(table(rows))
+    return int(not all(held(run) for runs in rows.values() for run in runs))
+
+
+def record(chapter, number):
+    """Run a chapter once, beside neighbours where `number` is odd, and put down what its claims came to."""
+    loaded = bool(number % 2)
+    print(f"{chapter.name}: pass {number + 1}{' beside neighbours' if loaded else ''}", flush=True)
+    start = time.monotonic()
+    with neighbours(seed=number) if loaded else nullcontext():
+        verdicts, errors = run_claims(code_cells(chapter.read_text().cells), chapter.notebooks)
+    claims = [{"claim": text, "word": v.word, "margin": v.margin, "evidence": v.evidence} for text, v in verdicts.items()]
+    run = {"chapter": chapter.name, "state": state(chapter), "loaded": loaded, "claims": claims, "errors": errors}
+    run["seconds"] = round(time.monotonic() - start, 1)
+    RECORD.parent.mkdir(exist_ok=True)
+    with RECORD.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(run) + "\n")
+
+
+def passes(chapter):
+    """The recorded passes of a chapter as it is today: after a change of its text or of the helper it starts anew."""
+    if not RECORD.exists():
+        return []
+    with RECORD.open(encoding="utf-8") as file:
+        runs = [json.loads(line) for line in file]
+    now = state(chapter)
+    return [run for run in runs if (run["chapter"], run["state"]) == (chapter.name, now)]
+
+
+def state(chapter):
+    """A digest of all that a chapter's verdicts depend on."""
+    files = [chapter.text, *sorted((ROOT / "src").rglob("*.py"))]
+    return hashlib.sha256(b"\0".join(path.read_bytes() for path in files)).hexdigest()[:16]
+
+
+def held(run):
+    """True where a pass made claims, all were True and nothing raised."""
+    return bool(run["claims"]) and not run["errors"] and all(claim["word"] == "True" for claim in run["claims"])
+
+
+def table(rows):
+    """A table in Markdown: per claim the passes, the verdicts, the smallest margin and what it was measured from.
+
+    rows: {the name of a chapter: its recorded passes}.
+    """
+    lines = ["| claim | passes | loaded | True | cannot tell | False | smallest margin | evidence there |"]
+    lines.append("| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |")
+    for name, runs in rows.items():
+        claims = defaultdict(list)
+        for run in runs:
+            for claim in run["claims"]:
+                claims[claim["claim"]].append(claim | {"loaded": run["loaded"]})
+        for text, seen in claims.items():
+            words = [claim["word"] for claim in seen]
+            worst = min(seen, key=lambda claim: float("inf") if claim["margin"] is None else claim["margin"])
+            margin = "exact" if worst["margin"] is None else f"{worst['margin']:.3g}x"
+            counts = [len(seen), sum(claim["loaded"] for claim in seen)]
+            counts += [words.count(word) for word in ("True", "cannot tell", "False")]
+            lines.append(f"| {text} | {' | '.join(map(str, counts))} | {margin} | {worst['evidence']} |")
+        seconds = sorted(run["seconds"] for run in runs)
+        lines.append(f"| *{name}*: {len(runs)} passes, {seconds[len(seconds) // 2]} s each |" + " |" * 7)
+        lines += [f"| *{name} raised {error}* |" + " |" * 7 for run in runs for error in run["errors"]]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

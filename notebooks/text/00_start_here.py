@@ -1,0 +1,95 @@
+# %% [markdown]
+# # Start here
+#
+# **What does this book claim, and how do you check it?**
+#
+# Every claim in this book is measured again on your machine when you run its chapter. After this one you can read a
+# claim, its evidence, and its three possible answers.
+#
+# *4 minutes to read, 5 seconds to run. Press Shift+Enter to run a cell and go to the next.*
+
+# %%
+from steptime import claim, claims, compare, machine
+
+# %% [markdown]
+# ## What machine is this?
+#
+# A time means little without the machine that took it. This is yours.
+
+# %%
+machine.card()
+
+# %% [markdown]
+# Lines that begin with *not here* name what this machine lacks. Sections that need it say so and go on.
+#
+# ## How do you read a claim?
+#
+# Add up the whole numbers below 100,000. One way is to add them up.
+
+# %%
+def add(n):
+    return sum(range(n))
+
+# %% [markdown]
+# The other is the formula that young Gauss is said to have found: pair the first number with the last, the second with
+# the last but one, and multiply.
+
+# %%
+def formula(n):
+    return n * (n - 1) // 2
+
+# %% [markdown]
+# How many times faster is the formula? Write your guess, then run the cell.
+
+# %%
+guess = 100
+race = compare(add, formula, 100_000, budget=1, guess=guess)
+race
+
+# %% [markdown]
+# Read the line from the left. The answers are the same, exactly: that is checked first, for a faster wrong answer is no
+# improvement. Then the median time of each side. Then how many times faster the second is, with the interval in which
+# that ratio can lie: such an interval misses once in a thousand. Last, how many pairs of runs it took.
+#
+# A claim is a sentence and a verdict.
+
+# %%
+claim("the formula gives the same sum", race.same)
+claim("the formula is at least 1,000 times faster", race.at_least(1_000))
+
+# %% [markdown]
+# ## When does the book say *cannot tell*?
+#
+# Race `add` against itself and ask three questions. Is it at least half as fast as itself? Twice as fast? And just as
+# fast, or faster? Predict the three answers.
+
+# %%
+race = compare(add, add, 100_000, budget=1)
+for ratio in (0.5, 2, 1):
+    print(race.at_least(ratio))
+
+# %% [markdown]
+# Half as fast: True. Twice as fast: False. But one of the two was a little faster just now, and the race cannot know
+# whether that was luck. It draws pairs until the second it may spend is over, and then it says *cannot tell*.
+#
+# On a noisy machine intervals are wide and more answers become *cannot tell*. That is no failure of yours. Close other
+# programs, plug in the charger, and run the section again.
+#
+# ## How is a chapter used?
+#
+# - Run it from the top, or run its first cell and then any one section.
+# - Predict before you run. A wrong guess is remembered longer than a right answer.
+# - Change the code. A claim that cannot become False is worth nothing, so try to break it.
+#
+# Next: [Measurement](01_measurement.ipynb).
+#
+# | what you see | what it usually means | what to try |
+# | --- | --- | --- |
+# | `different answers … not timed` | the two sides do not compute the same | find out which is right before you time either |
+# | `cannot tell` | the noise is larger than the distance to the threshold | a quieter machine, a larger `budget` |
+# | a wide interval | other programs share the cores | close them, compare again |
+#
+# ## What held on this machine?
+
+# %% tags=["nbval-check-output"]
+claims.close()

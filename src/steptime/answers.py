@@ -1,0 +1,80 @@
+"""How far two answers are apart: the question before every question about speed."""
+
+import math
+import sys
+from numbers import Number
+
+import numpy as np
+
+
+class Unlike(Exception):
+    """Two answers that no tolerance can reconcile: another type, shape, length or set of keys."""
+
+
+def difference(expected, actual):
+    """The largest difference between two answers, relative to the largest magnitude in the expected one.
+
+    Takes numbers, arrays, tensors, and tuples, lists and dicts of them; for anything else the difference is 0
+    where the two compare equal. NaN equals NaN, and infinity equals infinity of the same sign.
+    Raises Unlike, with one sentence, where types, shapes, lengths or keys differ.
+    """
+    if isinstance(expected, dict) and isinstance(actual, dict):
+        if expected.keys() != actual.keys():
+            raise Unlike(f"one has the keys {_some(expected)}, the other {_some(actual)}")
+        return max((difference(expected[key], actual[key]) for key in expected), default=0.0)
+    if _is_list(expected) and _is_list(actual):
+        if len(expected) != len(actual):
+            raise Unlike(f"one has {len(expected)} items, the other {len(actual)}")
+        if not all(isinstance(item, Number) for item in (*expected, *actual)):
+            return max((difference(*pair) for pair in zip(expected, actual, strict=True)), default=0.0)
+    if _is_numeric(expected) and _is_numeric(actual):
+        return _array_difference(_array(expected), _array(actual))
+    if type(expected) is not type(actual):
+        raise Unlike(f"one is {_kind(expected)}, the other {_kind(actual)}")
+    return 0.0 if expected == actual else math.inf
+
+
+def _array_difference(expected, actual):
+    if expected.shape != actual.shape:
+        raise Unlike(f"one has the shape {expected.shape}, the other {actual.shape}")
+    exact = np.array_equal(expected, actual, equal_nan=expected.dtype.kind in "fc" and actual.dtype.kind in "fc")
+    if exact:  # also the only way in which whole numbers beyond 2**53 compare without rounding
+        return 0.0
+    wide = complex if "c" in expected.dtype.kind + actual.dtype.kind else float
+    expected, actual = expected.astype(wide), actual.astype(wide)
+    finite = np.isfinite(expected)
+    if not np.array_equal(expected[~finite], actual[~finite], equal_nan=True) or not np.isfinite(actual[finite]).all():
+        return math.inf
+    scale = np.abs(expected[finite]).max(initial=0.0)
+    return float(np.abs(expected[finite] - actual[finite]).max() / (scale or 1.0))
+
+
+def _is_list(answer):
+    return isinstance(answer, (list, tuple))
+
+
+def _is_tensor(answer):
+    torch = sys.modules.get("torch")  # a tensor can only exist where torch is imported already
+    return torch is not None and isinstance(answer, torch.Tensor)
+
+
+def _is_numeric(answer):
+    if _is_list(answer):
+        return all(isinstance(item, Number) for item in answer)
+    return isinstance(answer, (Number, np.ndarray, np.generic)) and _array(answer).dtype.kind in "biufc" or _is_tensor(answer)
+
+
+def _array(answer):
+    if not _is_tensor(answer):
+        return np.asarray(answer)
+    answer = answer.detach().to("cpu")
+    return (answer.double() if answer.is_floating_point() else answer).numpy()
+
+
+def _kind(answer):
+    return "None" if answer is None else f"a {type(answer).__name__}"
+
+
+def _some(keys, most=5):
+    names = sorted(map(str, keys))
+    return ", ".join(names[:most]) + (", …" if len(names) > most else "")
