@@ -31,15 +31,18 @@ def pytest_collection_modifyitems(config, items):
 def pytest_runtest_setup(item):
     """nbval lets a cell without a stored run pass, whatever it does: here it fails."""
     if isinstance(item, IPyNbCell) and item.cell.source.strip() and item.cell.execution_count is None:
-        pytest.fail(f"Code cell {item.cell_num + 1} has no stored run to be checked against: run make refresh.", pytrace=False)
+        pytest.fail(
+            f"Code cell {item.cell_num + 1} has no stored run to be checked against: run make refresh.", pytrace=False
+        )
 
 
-@pytest.hookimpl(hookwrapper=True)
+@pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
     """Beside a red claim, show what was measured now and what is stored."""
-    report = (yield).get_result()
+    report = yield
     if report.failed and isinstance(item, IPyNbCell) and call.when == "call":
         report.sections.append(("claims, stored and now", evidence(item)))
+    return report
 
 
 def evidence(closing_item):

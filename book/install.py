@@ -62,7 +62,7 @@ def missing(version, find_module, free):
             *version[:2]
         )
     if find_module("venv") is None or find_module("ensurepip") is None:
-        return "Python's venv module is missing: install it (Debian and Ubuntu: apt install python3-venv), then run make again."
+        return "Python's venv module is missing: install it (Debian: apt install python3-venv) and run make again."
     if free < ROOM:
         return "No room on the disk: the book needs {:.0f} GB in {} and {:.1f} GB are free.".format(
             ROOM / 1e9, ROOT, free / 1e9

@@ -45,7 +45,9 @@ def choose_port(asked="", first=8888, tries=50):
             if port != first:
                 print(f"Port {first} is taken, so the book opens on {port}.")
             return port
-    raise ValueError(f"The ports {first} to {first + tries - 1} are all taken: name a free one, as in make lab PORT=9999.")
+    raise ValueError(
+        f"The ports {first} to {first + tries - 1} are all taken: name a free one, as in make lab PORT=9999."
+    )
 
 
 def is_free(port):

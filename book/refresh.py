@@ -19,7 +19,9 @@ def main(arguments):
         return str(problem)
     for chapter in chapters:
         if not chapter.text.exists():
-            return f"{chapter.notebook.name} has no text: write notebooks/text/{chapter.name}.py or delete the notebook."
+            return (
+                f"{chapter.notebook.name} has no text: write notebooks/text/{chapter.name}.py or delete the notebook."
+            )
         if not asked and chapter.notebook.exists() and not differences(chapter):
             continue
         print(f"running {chapter.name}", flush=True)

@@ -64,7 +64,7 @@ def closes(chapter):
         if CLOSING in cell.source:
             yield f"Code cell {place} closes the claims: only the last cell may."
         if cell.metadata.get("tags") or re.search(r"#\s*(NBVAL|PYTEST_VALIDATE)_", cell.source):
-            yield f"Code cell {place} is tagged for nbval: no cell is skipped or excused, and only the last is compared."
+            yield f"Code cell {place} is tagged for nbval: only the last cell is compared, and none is excused."
     *verdicts, summary = "".join(output.get("text", "") for output in last.outputs).splitlines() or [""]
     made = [text for cell in code_cells(cells) for text in claim_texts(cell.source)]
     if verdicts != [f"{'True':<6} {text}" for text in made]:
@@ -124,12 +124,20 @@ def has_links_that_resolve(chapter):
 
 
 def dead_links(markdown, folder):
-    """The relative links of a piece of Markdown, seen from `folder`, that lead to no file; addresses are not visited."""
+    """The relative links of a piece of Markdown, seen from `folder`, that lead to no file. No address is visited."""
     for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`]*`", "", markdown)):
         if re.match(r"https://\S+\.\S+|mailto:\S+@\S+", target) or target.startswith("#"):
             continue
         if not (folder / target.partition("#")[0]).exists():
             yield f"The link to {target} leads nowhere."
+
+
+def starts_each_section_with_a_cell(chapter):
+    """A heading of the second level opens its cell, so that a section is a row of whole cells."""
+    for cell in chapter.read_text().cells:
+        if cell.cell_type == "markdown":
+            for heading in re.findall(r"^(?<!\A)## .+", cell.source, flags=re.MULTILINE):
+                yield f"The heading {heading!r} stands inside a cell: let it begin one."
 
 
 def has_sections_that_stand_alone(chapter):
@@ -155,5 +163,6 @@ RULES = (
     has_short_cells,
     describes_its_figures,
     has_links_that_resolve,
+    starts_each_section_with_a_cell,
     has_sections_that_stand_alone,
 )

@@ -40,7 +40,9 @@ def record(chapter, number):
     start = time.monotonic()
     with neighbours(seed=number) if loaded else nullcontext():
         verdicts, errors = run_claims(code_cells(chapter.read_text().cells), chapter.notebooks)
-    claims = [{"claim": text, "word": v.word, "margin": v.margin, "evidence": v.evidence} for text, v in verdicts.items()]
+    claims = [
+        {"claim": text, "word": v.word, "margin": v.margin, "evidence": v.evidence} for text, v in verdicts.items()
+    ]
     run = {"chapter": chapter.name, "state": state(chapter), "loaded": loaded, "claims": claims, "errors": errors}
     run["seconds"] = round(time.monotonic() - start, 1)
     RECORD.parent.mkdir(exist_ok=True)

@@ -21,22 +21,27 @@ machine.card()
 
 # %% [markdown]
 # Lines that begin with *not here* name what this machine lacks. Sections that need it say so and go on.
-#
+
+# %% [markdown]
 # ## How do you read a claim?
 #
 # Add up the whole numbers below 100,000. One way is to add them up.
+
 
 # %%
 def add(n):
     return sum(range(n))
 
+
 # %% [markdown]
 # The other is the formula that young Gauss is said to have found: pair the first number with the last, the second with
 # the last but one, and multiply.
 
+
 # %%
 def formula(n):
     return n * (n - 1) // 2
+
 
 # %% [markdown]
 # How many times faster is the formula? Write your guess, then run the cell.
@@ -60,11 +65,11 @@ claim("the formula is at least 1,000 times faster", race.at_least(1_000))
 # %% [markdown]
 # ## When does the book say *cannot tell*?
 #
-# Race `add` against itself and ask three questions. Is it at least half as fast as itself? Twice as fast? And just as
+# Race Python's `sum` against itself and ask three questions. Is it at least half as fast as itself? Twice as fast? And just as
 # fast, or faster? Predict the three answers.
 
 # %%
-race = compare(add, add, 100_000, budget=1)
+race = compare(sum, sum, range(100_000), budget=1)
 for ratio in (0.5, 2, 1):
     print(race.at_least(ratio))
 
@@ -74,7 +79,8 @@ for ratio in (0.5, 2, 1):
 #
 # On a noisy machine intervals are wide and more answers become *cannot tell*. That is no failure of yours. Close other
 # programs, plug in the charger, and run the section again.
-#
+
+# %% [markdown]
 # ## How is a chapter used?
 #
 # - Run it from the top, or run its first cell and then any one section.
@@ -88,7 +94,8 @@ for ratio in (0.5, 2, 1):
 # | `different answers … not timed` | the two sides do not compute the same | find out which is right before you time either |
 # | `cannot tell` | the noise is larger than the distance to the threshold | a quieter machine, a larger `budget` |
 # | a wide interval | other programs share the cores | close them, compare again |
-#
+
+# %% [markdown]
 # ## What held on this machine?
 
 # %% tags=["nbval-check-output"]

@@ -30,6 +30,7 @@ len(pixels)
 # %% [markdown]
 # Square each number, add up the squares, divide by how many there are. In Python, word for word:
 
+
 # %%
 def loop(x):
     total = 0.0
@@ -37,12 +38,15 @@ def loop(x):
         total += number * number
     return total / len(x)
 
+
 # %% [markdown]
 # And in NumPy, about the whole array at once:
+
 
 # %%
 def vectorised(x):
     return np.mean(x * x)
+
 
 # %% [markdown]
 # **Equal first.** Do the two agree to the last digit? Say yes or no, then look.
@@ -94,7 +98,8 @@ compare(lambda _: loop(numbers), vectorised, pixels, same=1e-10)
 
 # %% [markdown]
 # Still a large ratio, and several times smaller than the first. Before you quote a speed-up, give the slow side its best form.
-#
+
+# %% [markdown]
 # ## What to look for
 #
 # | what you see | what it usually means | what to try |
@@ -103,21 +108,24 @@ compare(lambda _: loop(numbers), vectorised, pixels, same=1e-10)
 # | a loop slower over an array than over a list | each number is wrapped in an object | `.tolist()` once, or no loop |
 # | answers that agree to 12 digits, not to 16 | the same additions in another order | a tolerance that follows from the number of additions |
 # | answers that agree to 3 digits | a mistake, or a lower precision | find out which before you time anything |
-#
+
+# %% [markdown]
 # ## Exercises
 #
 # 1. `x * x` writes a second array as large as the first. Find a form that does not (a vector times itself is a number) and
 #    race it against `vectorised`. Predict the ratio.
 # 2. Set `same=0` and run the race again. What does it say, and what did it not do?
 # 3. Race the two forms on `pixels[:10]`, then on more. From which length on is the vectorised form faster?
-#
+
+# %% [markdown]
 # ## Sources
 #
 # - E. Alpaydin and C. Kaynak, *Optical Recognition of Handwritten Digits*, UCI Machine Learning Repository, 1998: the digits.
 # - N. J. Higham, *Accuracy and Stability of Numerical Algorithms*, 2002, chapter 4: how far a sum can be off.
 # - NumPy developers, *NumPy reference*, `numpy.sum`, 2025: partial pairwise summation.
 # - Python Software Foundation, *The Python Standard Library*, `dis`, 2025: the instructions and their names.
-#
+
+# %% [markdown]
 # ## What held on this machine?
 
 # %% tags=["nbval-check-output"]

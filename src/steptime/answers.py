@@ -37,16 +37,19 @@ def difference(expected, actual):
 def _array_difference(expected, actual):
     if expected.shape != actual.shape:
         raise Unlike(f"one has the shape {expected.shape}, the other {actual.shape}")
-    exact = np.array_equal(expected, actual, equal_nan=expected.dtype.kind in "fc" and actual.dtype.kind in "fc")
-    if exact:  # also the only way in which whole numbers beyond 2**53 compare without rounding
-        return 0.0
-    wide = complex if "c" in expected.dtype.kind + actual.dtype.kind else float
+    kinds = expected.dtype.kind + actual.dtype.kind
+    if not set(kinds) & set("fc"):
+        if np.array_equal(expected, actual):
+            return 0.0
+        whole, others = expected.ravel().tolist(), actual.ravel().tolist()  # as floats, 2**53 + 1 would be 2**53
+        return max(abs(e - a) for e, a in zip(whole, others, strict=True)) / (max(map(abs, whole)) or 1)
+    wide = complex if "c" in kinds else float
     expected, actual = expected.astype(wide), actual.astype(wide)
     finite = np.isfinite(expected)
     if not np.array_equal(expected[~finite], actual[~finite], equal_nan=True) or not np.isfinite(actual[finite]).all():
         return math.inf
     scale = np.abs(expected[finite]).max(initial=0.0)
-    return float(np.abs(expected[finite] - actual[finite]).max() / (scale or 1.0))
+    return float(np.abs(expected[finite] - actual[finite]).max(initial=0.0) / (scale or 1.0))
 
 
 def _is_list(answer):
@@ -61,7 +64,9 @@ def _is_tensor(answer):
 def _is_numeric(answer):
     if _is_list(answer):
         return all(isinstance(item, Number) for item in answer)
-    return isinstance(answer, (Number, np.ndarray, np.generic)) and _array(answer).dtype.kind in "biufc" or _is_tensor(answer)
+    if isinstance(answer, (Number, np.ndarray, np.generic)):
+        return _array(answer).dtype.kind in "biufc"
+    return _is_tensor(answer)
 
 
 def _array(answer):

@@ -83,7 +83,7 @@ class Ledger:
                 print(f"            measured: {verdict.evidence}")
         print(f"{answers.count(True)} of {len(answers)} claims hold on this machine")
         if None in answers:
-            print("Where it says cannot tell, this machine was too noisy: stop what else runs, then run that section again.")
+            print("Where it says cannot tell, the noise was too large: stop what else runs and run that section again.")
         if False in answers:
             raise ClaimFailed(f"{answers.count(False)} of {len(answers)} claims are False on this machine.")
 

@@ -69,9 +69,8 @@ class Race:
             return Verdict(False, "the answers differ, so their times are no race")
         while self.ratios.above(x) is None and self._left > 0:
             self._draw_pair()
-        low, high = self.interval
         evidence = f"{self._figures()}, asked for {x:,}x"
-        return Verdict(self.ratios.above(x), evidence, margin=low / x)
+        return Verdict(self.ratios.above(x), evidence, margin=self.interval[0] / x)
 
     def __repr__(self):
         if self.same.answer is False:

@@ -40,7 +40,10 @@ def card():
         ("memory", f"{memory:.0f} GiB"),
         ("GPU", _gpu(torch) or "none"),
         ("system", f"{platform.system()} {platform.release()}"),
-        ("versions", ", ".join([f"Python {platform.python_version()}", *(f"{p} {version(p)}" for p in ("torch", "numpy"))])),
+        (
+            "versions",
+            ", ".join([f"Python {platform.python_version()}", *(f"{p} {version(p)}" for p in ("torch", "numpy"))]),
+        ),
     )
     missing = []
     if not torch.cuda.is_available():

@@ -19,5 +19,5 @@ def times(ratio):
 def _three_digits(number):
     if not math.isfinite(number) or number == 0:
         return f"{number:g}"
-    decimals = max(0, 2 - math.floor(math.log10(abs(number))))
-    return f"{round(number, 2 - math.floor(math.log10(abs(number)))):,.{decimals}f}"
+    mantissa, exponent = f"{number:.2e}".split("e")
+    return f"{float(mantissa) * 10 ** int(exponent):,.{max(0, 2 - int(exponent))}f}"
