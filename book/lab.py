@@ -19,10 +19,10 @@ def main(arguments):
     return subprocess.run([*command(port), FIRST_PAGE], cwd=ROOT, check=False).returncode
 
 
-def command(port):
-    """The command that serves the book on one port: nothing is fetched from elsewhere, no other port is tried."""
+def command(port, folder=ROOT):
+    """The command that serves `folder` on one port: nothing is fetched from elsewhere, no other port is tried."""
     lab = [sys.executable, "-m", "jupyterlab", f"--port={port}", "--ServerApp.port_retries=0"]
-    lab += [f"--ServerApp.root_dir={ROOT}", "--LabApp.news_url=None"]
+    lab += [f"--ServerApp.root_dir={folder}", "--LabApp.news_url=None"]
     lab += ["--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate"]
     if hasattr(os, "geteuid") and os.geteuid() == 0:  # in a container one is often root, which Jupyter refuses
         lab += ["--allow-root"]

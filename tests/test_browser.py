@@ -1,0 +1,106 @@
+"""A chapter as its reader meets it: JupyterLab as `make lab` starts it, in Chromium, cleared and run from the top."""
+
+import os
+import shutil
+import subprocess
+import time
+import urllib.request
+from contextlib import contextmanager
+
+import pytest
+from playwright.sync_api import Error, sync_playwright
+
+from book.chapters import ROOT, all_chapters, claim_texts, code_cells
+from book.lab import choose_port, command
+
+TOKEN = "a-reader"
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+QUIET = ["--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+QUIET += ["--disable-component-update", "--disable-sync"]
+READ_CELLS = """() => jupyterapp.shell.currentWidget.content.widgets
+    .filter(cell => cell.model.type === 'code').map(cell => cell.model.toJSON())"""
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_playwright() as playwright:
+        found = next(filter(None, map(shutil.which, NAMES)), None)
+        root = hasattr(os, "geteuid") and os.geteuid() == 0
+        try:
+            chromium = playwright.chromium.launch(executable_path=found, args=QUIET + ["--no-sandbox"] * root)
+        except Error as problem:
+            pytest.skip(f"no Chromium here to open the book in: {str(problem).splitlines()[0]}")
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    """The address of a Lab that serves a copy of the notebooks, so that nothing here is saved over."""
+    folder = tmp_path_factory.mktemp("served")
+    shutil.copytree(ROOT / "notebooks", folder / "notebooks")
+    with lab(folder) as address:
+        yield address
+
+
+@contextmanager
+def lab(folder):
+    """Start Lab as `make lab` does, with a home of its own; stop it afterwards."""
+    port = choose_port(first=8950)
+    home = {name: str(folder / name) for name in ("HOME", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "IPYTHONDIR")}
+    home |= {"JUPYTERLAB_SETTINGS_DIR": str(folder / "settings"), "JUPYTERLAB_WORKSPACES_DIR": str(folder / "spaces")}
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"} | home
+    options = ["--no-browser", f"--IdentityProvider.token={TOKEN}", "--LabApp.expose_app_in_browser=True"]
+    address = f"http://127.0.0.1:{port}"
+    with (folder / "lab.log").open("w") as log:
+        server = subprocess.Popen([*command(port, folder), *options], env=environment, stdout=log, stderr=log)
+        try:
+            wait_for(f"{address}/api/status?token={TOKEN}", server, folder / "lab.log")
+            yield address
+        finally:
+            server.terminate()
+            server.wait(20)
+
+
+def wait_for(address, server, log, seconds=60):
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            return urllib.request.urlopen(address, timeout=5).close()
+        except OSError:
+            if server.poll() is not None or time.monotonic() > end:
+                pytest.fail(f"JupyterLab does not answer; it said:\n{log.read_text()[-2000:]}")
+            time.sleep(0.2)
+
+
+@pytest.mark.parametrize("chapter", all_chapters(), ids=lambda chapter: chapter.name)
+def test_a_reader_sees_every_claim_hold(chapter, browser, served, tmp_path):
+    page = browser.new_page(viewport={"width": 1400, "height": 1000})
+    elsewhere = []
+    page.on("request", lambda request: elsewhere.append(request.url) if is_elsewhere(request.url, served) else None)
+    page.goto(f"{served}/lab/tree/notebooks/{chapter.name}.ipynb?token={TOKEN}")
+    run_all(page)
+    cells = page.evaluate(READ_CELLS)
+    page.screenshot(path=tmp_path / "chapter.png")
+    page.close()
+    outputs = [output for cell in cells for output in cell["outputs"]]
+    assert not [output for output in outputs if output["output_type"] == "error" or output.get("name") == "stderr"]
+    claims = [text for cell in code_cells(chapter.read_text().cells) for text in claim_texts(cell.source)]
+    verdicts = "".join(cells[-1]["outputs"][0]["text"]).splitlines()
+    assert verdicts[:-1] == [f"True   {text}" for text in claims]
+    assert not elsewhere
+
+
+def is_elsewhere(url, served):
+    return not url.startswith((served, served.replace("http", "ws", 1), "data:", "blob:"))
+
+
+def run_all(page, seconds=120):
+    """Clear the open notebook, so that no stored run passes for a new one, then run all of it."""
+    busy = "jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status"
+    page.wait_for_function(f"() => {busy} === 'idle'", timeout=60_000)
+    page.evaluate("() => jupyterapp.commands.execute('notebook:clear-all-cell-outputs')")
+    assert all(cell["execution_count"] is None for cell in page.evaluate(READ_CELLS))
+    page.evaluate("() => { jupyterapp.commands.execute('notebook:run-all-cells') }")
+    done = f"() => ({READ_CELLS})().every(cell => cell.execution_count !== null) && {busy} === 'idle'"
+    page.wait_for_function(done, timeout=seconds * 1000)
