@@ -16,17 +16,22 @@ def main(arguments):
         port = choose_port(*arguments)
     except ValueError as problem:
         return str(problem)
-    return subprocess.run([*command(port), FIRST_PAGE], cwd=ROOT, check=False).returncode
+    return subprocess.run([*command(port), FIRST_PAGE], cwd=ROOT, env=environment(), check=False).returncode
 
 
 def command(port, folder=ROOT):
-    """The command that serves `folder` on one port: nothing is fetched from elsewhere, no other port is tried."""
+    """The command that serves `folder` on one port and tries no other."""
     lab = [sys.executable, "-m", "jupyterlab", f"--port={port}", "--ServerApp.port_retries=0"]
-    lab += [f"--ServerApp.root_dir={folder}", "--LabApp.news_url=None"]
-    lab += ["--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate"]
+    lab += [f"--ServerApp.root_dir={folder}"]
     if hasattr(os, "geteuid") and os.geteuid() == 0:  # in a container one is often root, which Jupyter refuses
         lab += ["--allow-root"]
     return lab
+
+
+def environment():
+    """The environment for Lab: with settings that keep it from asking the reader for leave to fetch news."""
+    paths = [str(ROOT / "book" / "jupyter"), *filter(None, [os.environ.get("JUPYTER_CONFIG_PATH")])]
+    return {**os.environ, "JUPYTER_CONFIG_PATH": os.pathsep.join(paths)}
 
 
 def choose_port(asked="", first=8888, tries=50):

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Error, sync_playwright
 
 from book.chapters import ROOT, all_chapters, claim_texts, code_cells
-from book.lab import choose_port, command
+from book.lab import choose_port, command, environment
 
 TOKEN = "a-reader"
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -49,11 +49,11 @@ def lab(folder):
     port = choose_port(first=8950)
     home = {name: str(folder / name) for name in ("HOME", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "IPYTHONDIR")}
     home |= {"JUPYTERLAB_SETTINGS_DIR": str(folder / "settings"), "JUPYTERLAB_WORKSPACES_DIR": str(folder / "spaces")}
-    environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"} | home
+    reader = {name: value for name, value in environment().items() if name != "OMP_NUM_THREADS"} | home
     options = ["--no-browser", f"--IdentityProvider.token={TOKEN}", "--LabApp.expose_app_in_browser=True"]
     address = f"http://127.0.0.1:{port}"
     with (folder / "lab.log").open("w") as log:
-        server = subprocess.Popen([*command(port, folder), *options], env=environment, stdout=log, stderr=log)
+        server = subprocess.Popen([*command(port, folder), *options], env=reader, stdout=log, stderr=log)
         try:
             wait_for(f"{address}/api/status?token={TOKEN}", server, folder / "lab.log")
             yield address
@@ -81,6 +81,7 @@ def test_a_reader_sees_every_claim_hold(chapter, browser, served, tmp_path):
     page.goto(f"{served}/lab/tree/notebooks/{chapter.name}.ipynb?token={TOKEN}")
     run_all(page)
     cells = page.evaluate(READ_CELLS)
+    assert not page.locator(".Toastify__toast").count()  # nothing asks the reader for anything
     page.screenshot(path=tmp_path / "chapter.png")
     page.close()
     outputs = [output for cell in cells for output in cell["outputs"]]

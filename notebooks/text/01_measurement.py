@@ -58,7 +58,7 @@ float(loop(pixels)), float(vectorised(pixels))
 # Not to the last digit. The loop adds one number after the other and rounds each time. NumPy adds in many short sums
 # and then adds those, so it rounds in other places. One rounding is off by at most one part in 2^53, and the loop makes
 # 115,008 of them: 1.3e-11 at the worst. A tolerance of 1e-10 lets every such difference pass and stops a real mistake.
-# Leave out a single bright pixel and the mean moves by about 1e-5.
+# Leave out a single bright pixel and the mean moves by 2e-5.
 #
 # **Then fast.** How many times faster is the second? Replace the 30 by your guess before you run this.
 
@@ -82,16 +82,16 @@ dis.dis(loop)
 # the result go? `vectorised` asks once for the whole array; the multiplications themselves run in compiled code,
 # several at a time.
 #
-# **Is the race fair?** The loop runs over a NumPy array, which has to wrap every number in a new object before Python can
-# touch it. A plain list holds Python's own numbers already. Same loop, same sums: does it matter?
+# **Is the race fair?** The loop runs over a NumPy array, which makes a new object for every number: one of NumPy's own,
+# slower to multiply than a Python number. A plain list holds Python numbers already. Same loop, same sums: does it matter?
 
 # %%
 numbers = pixels.tolist()
 compare(loop, lambda _: loop(numbers), pixels, guess=1)
 
 # %% [markdown]
-# It does. Most of the loop's time went into wrapping, not into arithmetic. So we gave the slow side a worse form than it
-# deserves, and our ratio flattered the fast one. The fair race is this:
+# It does. Most of the loop's time went into NumPy's objects, not into Python's. So we gave the slow side a worse form than
+# it deserves, and our ratio flattered the fast one. The fair race is this:
 
 # %%
 compare(lambda _: loop(numbers), vectorised, pixels, same=1e-10)
@@ -105,7 +105,7 @@ compare(lambda _: loop(numbers), vectorised, pixels, same=1e-10)
 # | what you see | what it usually means | what to try |
 # | --- | --- | --- |
 # | a `for` loop over the numbers of an array or a tensor | the interpreter decides everything once per number | say it about the whole array |
-# | a loop slower over an array than over a list | each number is wrapped in an object | `.tolist()` once, or no loop |
+# | a loop slower over an array than over a list | NumPy makes an object for each number | `.tolist()` once, or no loop |
 # | answers that agree to 12 digits, not to 16 | the same additions in another order | a tolerance that follows from the number of additions |
 # | answers that agree to 3 digits | a mistake, or a lower precision | find out which before you time anything |
 
