@@ -16,13 +16,13 @@ def main(arguments):
         port = choose_port(*arguments)
     except ValueError as problem:
         return str(problem)
-    return subprocess.run([*command(port), FIRST_PAGE], cwd=ROOT, env=environment(), check=False).returncode
+    return subprocess.run(command(port), cwd=ROOT, env=environment(), check=False).returncode
 
 
 def command(port, folder=ROOT):
     """The command that serves `folder` on one port and tries no other."""
     lab = [sys.executable, "-m", "jupyterlab", f"--port={port}", "--ServerApp.port_retries=0"]
-    lab += [f"--ServerApp.root_dir={folder}"]
+    lab += [f"--ServerApp.root_dir={folder}", f"--LabApp.default_url=/lab/tree/{FIRST_PAGE}"]
     if hasattr(os, "geteuid") and os.geteuid() == 0:  # in a container one is often root, which Jupyter refuses
         lab += ["--allow-root"]
     return lab

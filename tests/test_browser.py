@@ -92,6 +92,13 @@ def test_a_reader_sees_every_claim_hold(chapter, browser, served, tmp_path):
     assert not elsewhere
 
 
+def test_the_book_opens_on_its_first_page(browser, served):
+    page = browser.new_page()
+    page.goto(f"{served}/?token={TOKEN}")
+    page.wait_for_function("() => window.jupyterapp?.shell.currentWidget?.title.label === '00_start_here.ipynb'")
+    page.close()
+
+
 def is_elsewhere(url, served):
     return not url.startswith((served, served.replace("http", "ws", 1), "data:", "blob:"))
 
