@@ -8,8 +8,7 @@ from nbval.plugin import IPyNbCell
 from book.chapters import find_chapters
 from book.run import ENVIRONMENT
 
-for name, value in ENVIRONMENT.items():  # for the kernels that nbval starts
-    os.environ.setdefault(name, value)
+os.environ.update(ENVIRONMENT)  # for the kernels that nbval starts
 
 
 def pytest_addoption(parser):

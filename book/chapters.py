@@ -32,10 +32,18 @@ class Chapter:
         return self.notebooks / f"{self.name}.ipynb"
 
     def read_text(self):
-        """The notebook as its text says it, without outputs; a cell's id is its place."""
+        """The notebook as its text says it, without outputs; a cell's id is its place.
+
+        Raises ValueError, with one sentence, where a code cell is no plain Python.
+        """
         notebook = jupytext.read(self.text, fmt="py:percent")
         for place, cell in enumerate(notebook.cells):
             cell.id = f"cell-{place:02}"
+            if cell.cell_type == "code":
+                try:
+                    ast.parse(cell.source)
+                except SyntaxError as error:
+                    raise ValueError(f"Cell {place} of {self.text.name} is no plain Python: {error}.") from None
         notebook.metadata = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
         return notebook
 
@@ -89,8 +97,8 @@ def sections(notebook):
 
 
 def claim_texts(source):
-    """The texts claimed by a cell, in order; None for one that is not written out as a plain string."""
+    """The texts claimed by a cell of Python, in order; None for one that is not written out as a plain string."""
     calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
     claims = [call for call in calls if isinstance(call.func, ast.Name) and call.func.id == "claim"]
-    texts = [call.args[0] if call.args else None for call in claims]
+    texts = [call.args[0] if call.args else None for call in sorted(claims, key=lambda call: call.lineno)]
     return [text.value if isinstance(text, ast.Constant) and isinstance(text.value, str) else None for text in texts]

@@ -14,11 +14,14 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 VENV = os.path.join(ROOT, ".venv")
 STAMP = os.path.join(VENV, "installed")
 PYTHON = os.path.join(VENV, "Scripts", "python.exe") if os.name == "nt" else os.path.join(VENV, "bin", "python")
-ROOM = 3 * 10**9  # bytes: .venv takes 1.7 GB with a CPU build of torch, and pip needs space to unpack
+ROOM = 3 * 10**9  # bytes: .venv takes 1.8 GB with a CPU build of torch, and pip needs space to unpack
 
 
 def main():
     """Install, or say in one sentence what is missing and exit with 1."""
+    made_with = venv_version()
+    if made_with and made_with != sys.version_info[:2]:
+        print("The book keeps Python {}.{}, with which .venv was made; delete .venv to change it.".format(*made_with))
     if is_installed():
         return
     problem = missing(sys.version_info, importlib.util.find_spec, shutil.disk_usage(ROOT).free)
@@ -41,6 +44,16 @@ def is_installed():
         return False
     with open(STAMP) as stamp:
         return stamp.read() == wanted()
+
+
+def venv_version():
+    """(major, minor) of the Python in .venv; None where there is none."""
+    try:
+        with open(os.path.join(VENV, "pyvenv.cfg")) as settings:
+            version = next(line.partition("=")[2].strip() for line in settings if line.startswith("version"))
+    except (OSError, StopIteration):
+        return None
+    return tuple(int(part) for part in version.split(".")[:2])
 
 
 def wanted():
@@ -84,7 +97,7 @@ def run(command):
         return None
     said = "".join(said)
     if "No space left" in said or "Errno 28" in said:
-        return "The disk filled up while installing: free about {:.0f} GB, then run make again.".format(ROOM / 1e9)
+        return "The disk filled up: free {:.0f} GB, or 8 for a torch with CUDA, then run make again.".format(ROOM / 1e9)
     if "Read-only file system" in said or "Permission denied" in said:
         return "{} cannot be written: copy the book to a folder of your own, then run make again.".format(ROOT)
     if "NewConnectionError" in said or "No matching distribution" in said:

@@ -1,10 +1,13 @@
 """Open the book in JupyterLab."""
 
 import os
+import signal
 import socket
 import subprocess
 import sys
 from pathlib import Path
+
+from book.run import ENVIRONMENT
 
 ROOT = Path(__file__).resolve().parent.parent
 FIRST_PAGE = "notebooks/00_start_here.ipynb"
@@ -16,7 +19,9 @@ def main(arguments):
         port = choose_port(*arguments)
     except ValueError as problem:
         return str(problem)
-    return subprocess.run(command(port), cwd=ROOT, env=environment(), check=False).returncode
+    lab = subprocess.Popen(command(port), cwd=ROOT, env=environment())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for Lab, which asks whether it was meant
+    return lab.wait()
 
 
 def command(port, folder=ROOT):
@@ -29,9 +34,9 @@ def command(port, folder=ROOT):
 
 
 def environment():
-    """The environment for Lab: with settings that keep it from asking the reader for leave to fetch news."""
+    """The environment for Lab: its kernels as the tests run them, and no question about fetching news."""
     paths = [str(ROOT / "book" / "jupyter"), *filter(None, [os.environ.get("JUPYTER_CONFIG_PATH")])]
-    return {**os.environ, "JUPYTER_CONFIG_PATH": os.pathsep.join(paths)}
+    return {**os.environ, **ENVIRONMENT, "JUPYTER_CONFIG_PATH": os.pathsep.join(paths)}
 
 
 def choose_port(asked="", first=8888, tries=50):
@@ -40,10 +45,10 @@ def choose_port(asked="", first=8888, tries=50):
     Raises ValueError, with one sentence, when the port asked for is no port or taken, or none is free.
     """
     if asked:
-        if not (asked.isdecimal() and 0 < int(asked) < 65536):
-            raise ValueError(f"{asked} is no port: choose a number from 1024 to 65535, as in make lab PORT=8890.")
+        if not (asked.isdecimal() and 1024 <= int(asked) <= 65535):
+            raise ValueError(f"{asked} is no port for it: choose one from 1024 to 65535, as in make lab PORT=8890.")
         if not is_free(int(asked)):
-            raise ValueError(f"Port {asked} is taken: choose another, as in make lab PORT={int(asked) % 65000 + 1}.")
+            raise ValueError(f"Port {asked} is taken: choose another, or let make lab find a free one.")
         return int(asked)
     for port in range(first, first + tries):
         if is_free(port):

@@ -6,7 +6,9 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from pathlib import Path
 
+ROOT = Path(__file__).resolve().parent.parent
 SLOT = 0.010  # seconds: a neighbour works for a share of each slot
 
 
@@ -15,11 +17,12 @@ def neighbours(seed=0):
     """Keep every usable core busy in bursts while the block runs; end the processes it started when it is over."""
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
     started = [
-        subprocess.Popen([sys.executable, "-m", "book.neighbours", str(core), str(seed)], stdin=subprocess.PIPE)
-        for core in cores
+        subprocess.Popen([sys.executable, "-m", "book.neighbours", str(core), str(seed)], cwd=ROOT) for core in cores
     ]
     try:
         yield
+        if any(process.poll() is not None for process in started):
+            raise RuntimeError("A noisy neighbour ended early: what was measured beside it was measured in quiet.")
     finally:
         for process in started:
             process.kill()
@@ -40,8 +43,8 @@ def work_forever(core, seed):
         while time.monotonic() < end:
             if os.getppid() != parent:  # whoever started this is gone
                 return
-            pause = time.monotonic() + SLOT * share
-            while time.monotonic() < pause:
+            rest = time.monotonic() + SLOT * share
+            while time.monotonic() < rest:
                 kind()
             time.sleep(SLOT * (1 - share))
 

@@ -7,7 +7,7 @@ import sys
 import nbformat
 
 from book.chapters import code_cells, find_chapters
-from book.run import errors, run
+from book.run import errors, printed, run
 
 
 def main(arguments):
@@ -28,6 +28,8 @@ def main(arguments):
         notebook = run(chapter.read_text(), chapter.notebooks)
         if errors(notebook):
             return f"{chapter.name} is not stored, because it raised {errors(notebook)[0]}"
+        if any(line.startswith("cannot tell") for line in printed(notebook.cells[-1]).splitlines()):
+            return f"{chapter.name} is not stored, because a claim says cannot tell: try again on a quieter machine."
         store(notebook, chapter)
     return 0
 
@@ -52,8 +54,8 @@ def store(notebook, chapter):
 
 
 def seal(notebook):
-    """A digest of all stored outputs: it no longer fits once one of them was edited by hand or run elsewhere."""
-    outputs = [[cell.execution_count, cell.outputs] for cell in code_cells(notebook.cells)]
+    """A digest of all code and outputs: it no longer fits once one was edited by hand or run elsewhere."""
+    outputs = [[cell.source, cell.execution_count, cell.outputs] for cell in code_cells(notebook.cells)]
     return hashlib.sha256(json.dumps(outputs, sort_keys=True).encode()).hexdigest()
 
 

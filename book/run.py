@@ -9,7 +9,8 @@ from nbclient import NotebookClient
 
 from steptime.claims import Verdict
 
-# One thread for each operation, unless a chapter says otherwise: two threads on two busy cores stall each other.
+# For every kernel, a reader's too: one thread for each operation, unless a chapter says otherwise. Two threads on two
+# busy cores stall each other.
 ENVIRONMENT = {"OMP_NUM_THREADS": "1"}
 
 READ_CLAIMS = """\
@@ -27,6 +28,7 @@ def run(notebook, folder):
         timeout=300,
         allow_errors=True,
         record_timing=False,
+        coalesce_streams=True,
         resources={"metadata": {"path": str(Path(folder))}},
         extra_arguments=["--Application.log_level=40"],  # errors only: a kernel warns that it listens on TCP
     )
@@ -38,9 +40,14 @@ def run_claims(cells, folder):
     """Run cells in a fresh kernel; {the text of a claim: its Verdict} and the errors met, each `name: message`."""
     notebook = nbformat.v4.new_notebook(cells=[*cells, nbformat.v4.new_code_cell(READ_CLAIMS)])
     run(notebook, folder)
-    said = "".join(output.get("text", "") for output in notebook.cells[-1].outputs)
+    said = printed(notebook.cells[-1])
     verdicts = {text: Verdict(*rest) for text, *rest in json.loads(said)} if said.startswith("[") else {}
     return verdicts, errors(notebook)
+
+
+def printed(cell):
+    """What a cell wrote to standard output."""
+    return "".join(output.text for output in cell.outputs if output.get("name") == "stdout")
 
 
 def errors(notebook):

@@ -31,21 +31,28 @@ def sabotages(chapter, folder=FOLDER):
 def sabotaged_cells(notebook, sabotage):
     """The first code cell and the cells of the claim's section, with the line changed.
 
-    Raises ValueError, with one sentence, where the claim or the line is not found exactly once.
+    Raises ValueError, with one sentence, where the claim or the line is not found exactly once, or the line is the
+    claim itself.
     """
-    opening, found = sections(notebook)
-    makers = [section for section in found if sabotage.claim in section.claims]
+    if "claim(" in sabotage.line:
+        raise ValueError(f"The line {sabotage.line!r} is the claim itself: break what it claims, not what it says.")
+    makers = [section for section in sections(notebook)[1] if sabotage.claim in section.claims]
     if len(makers) != 1:
         raise ValueError(f"The claim {sabotage.claim!r} is made by {len(makers)} sections, not by one.")
-    cells = [nbformat.v4.new_code_cell(cell.source) for cell in code_cells(makers[0].cells)]
+    first, *cells = alone(notebook, makers[0])
     holders = [cell for cell in cells for line in cell.source.splitlines() if line == sabotage.line]
     if len(holders) != 1:
         raise ValueError(f"The line {sabotage.line!r} stands {len(holders)} times in the section, not once.")
     lines = holders[0].source.splitlines()
     lines[lines.index(sabotage.line)] = sabotage.becomes
     holders[0].source = "\n".join(lines)
-    first = [nbformat.v4.new_code_cell(cell.source) for cell in code_cells(opening)[:1]]
-    return first + cells
+    return [first, *cells]
+
+
+def alone(notebook, section):
+    """The first code cell of a chapter and those of one section, as new cells that never ran."""
+    first = code_cells(sections(notebook)[0])[:1]
+    return [nbformat.v4.new_code_cell(cell.source) for cell in (*first, *code_cells(section.cells))]
 
 
 def verdict_under(chapter, sabotage):

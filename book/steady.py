@@ -8,9 +8,10 @@ import time
 from collections import defaultdict
 from contextlib import nullcontext
 
-from book.chapters import ROOT, code_cells, find_chapters
+from book.chapters import ROOT, code_cells, find_chapters, sections
 from book.neighbours import neighbours
 from book.run import run_claims
+from steptime.machine import card
 
 RECORD = ROOT / ".steady" / "runs.jsonl"
 
@@ -18,7 +19,7 @@ RECORD = ROOT / ".steady" / "runs.jsonl"
 def main(arguments):
     """Bring every chapter to the number of passes asked for and print the table; 1 unless every claim always held."""
     parser = argparse.ArgumentParser(prog="make steady", description=__doc__)
-    parser.add_argument("--runs", type=int, default=4, help="passes wanted, those on record included")
+    parser.add_argument("--runs", type=at_least_one, default=4, help="passes wanted, those on record included")
     parser.add_argument("--chapter", default="", help="one chapter's number; all without it")
     asked = parser.parse_args(arguments)
     try:
@@ -30,7 +31,14 @@ def main(arguments):
             record(chapter, number)
     rows = {chapter.name: passes(chapter) for chapter in chapters}
     print(table(rows))
-    return int(not all(held(run) for runs in rows.values() for run in runs))
+    return int(not all(held(run, claims_of(chapter)) for chapter in chapters for run in rows[chapter.name]))
+
+
+def at_least_one(text):
+    """The number of passes that a text asks for."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is no number of passes: ask for at least 1.")
+    return int(text)
 
 
 def record(chapter, number):
@@ -61,14 +69,26 @@ def passes(chapter):
 
 
 def state(chapter):
-    """A digest of all that a chapter's verdicts depend on."""
+    """A digest of all that a chapter's verdicts depend on: its text, the helper, the versions and the machine."""
     files = [chapter.text, *sorted((ROOT / "src").rglob("*.py"))]
-    return hashlib.sha256(b"\0".join(path.read_bytes() for path in files)).hexdigest()[:16]
+    parts = [path.read_bytes() for path in files] + [repr(card()).encode()]
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
 
 
-def held(run):
-    """True where a pass made claims, all were True and nothing raised."""
-    return bool(run["claims"]) and not run["errors"] and all(claim["word"] == "True" for claim in run["claims"])
+def claims_of(chapter):
+    """The texts of all claims a chapter makes."""
+    return [text for section in sections(chapter.read_text())[1] for text in section.claims]
+
+
+def held(run, claims):
+    """True where a pass made each of the claims, all were True and nothing raised."""
+    said = [(claim["claim"], claim["word"]) for claim in run["claims"]]
+    return not run["errors"] and said == [(text, "True") for text in claims]
+
+
+def badness(claim):
+    """The order in which the passes of one claim are worth a look: not True before True, then the smallest margin."""
+    return claim["word"] == "True", float("inf") if claim["margin"] is None else claim["margin"]
 
 
 def table(rows):
@@ -85,7 +105,7 @@ def table(rows):
                 claims[claim["claim"]].append(claim | {"loaded": run["loaded"]})
         for text, seen in claims.items():
             words = [claim["word"] for claim in seen]
-            worst = min(seen, key=lambda claim: float("inf") if claim["margin"] is None else claim["margin"])
+            worst = min(seen, key=badness)
             margin = "exact" if worst["margin"] is None else f"{worst['margin']:.3g}x"
             counts = [len(seen), sum(claim["loaded"] for claim in seen)]
             counts += [words.count(word) for word in ("True", "cannot tell", "False")]

@@ -9,6 +9,15 @@ import torch
 from steptime.answers import Unlike, difference
 
 
+class Stubborn:
+    """Compares like a table: with an answer that is neither true nor false."""
+
+    def __eq__(self, other):
+        raise ValueError("ambiguous")
+
+    __hash__ = None
+
+
 @pytest.mark.parametrize(
     ("expected", "actual", "apart"),
     [
@@ -29,7 +38,10 @@ from steptime.answers import Unlike, difference
         ("yes", "yes", 0),
         ("yes", "no", math.inf),
         ({}, {}, 0),
-        (np.array(["a"]), np.array(["a"]), 0),
+        (np.array(["a", "b"]), np.array(["a", "b"]), 0),
+        (np.array(["a", "b"]), np.array(["a", "c"]), math.inf),
+        (torch.eye(2).to_sparse(), torch.eye(2), 0),
+        (torch.tensor([1 + 2j]).conj(), torch.tensor([1 - 2j]), 0),
     ],
 )
 def test_difference(expected, actual, apart):
@@ -62,6 +74,7 @@ def test_non_finite_answers(kind, expected, actual, apart):
         (1.0, None, "one is a float, the other None"),
         (1.0, "1.0", "one is a float, the other a str"),
         (np.ones(1), {"a": 1}, "one is a ndarray, the other a dict"),
+        (Stubborn(), Stubborn(), "two of a Stubborn cannot be compared"),
     ],
 )
 def test_unlike_answers_are_a_sentence(expected, actual, sentence):

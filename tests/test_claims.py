@@ -99,6 +99,12 @@ def test_a_claim_needs_a_sentence(ledger, text):
         ledger.claim(text, True)
 
 
+@pytest.mark.parametrize("answer", ["False", 2, np.bool_(True), []])
+def test_a_verdict_takes_three_answers_and_no_other(answer):
+    with pytest.raises(TypeError, match="A Verdict answers True, False or None, not"):
+        Verdict(answer)
+
+
 def test_a_verdict_that_cannot_tell_refuses_to_be_a_bool():
     assert bool(Verdict(True)) and not bool(Verdict(False))
     with pytest.raises(CannotTell, match=r"cannot tell \(1.0x\)"):

@@ -2,7 +2,6 @@
 
 import ast
 import importlib.util
-import os
 import shutil
 import socket
 import subprocess
@@ -15,6 +14,7 @@ import pytest
 from book import install, lab, steady
 from book.chapters import ROOT, find_chapters
 from book.neighbours import neighbours
+from steptime import machine
 
 needs_make = pytest.mark.skipif(not shutil.which("make"), reason="there is no make here")
 
@@ -44,7 +44,7 @@ ANY = importlib.util.find_spec
     ("version", "find", "free", "sentence"),
     [
         ((3, 10, 9), ANY, 1e12, "Step Time needs Python 3.11 or newer and this is 3.10"),
-        ((2, 7, 18), ANY, 1e12, "Step Time needs Python 3.11 or newer and this is 2.7"),
+        ((3, 6, 15), ANY, 1e12, "Step Time needs Python 3.11 or newer and this is 3.6"),
         ((3, 11, 0), lambda name: None if name == "ensurepip" else name, 1e12, "Python's venv module is missing"),
         ((3, 14, 0), ANY, 2.9e9, "No room on the disk: the book needs 3 GB in"),
     ],
@@ -63,7 +63,7 @@ def test_a_machine_with_all_of_it_lacks_nothing():
     [
         (
             "ERROR: OSError: [Errno 28] No space left on device",
-            "The disk filled up",
+            "The disk filled up: free 3 GB",
         ),
         ("ERROR: [Errno 13] Permission denied: '.venv'", "cannot be written: copy the book to a folder of your own"),
         ("ERROR: No matching distribution found for torch", "pip could not get the packages"),
@@ -108,7 +108,7 @@ def test_a_port_asked_for_and_taken_is_a_sentence(taken):
         [sys.executable, "-m", "book.lab", str(taken)], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 1
-    assert done.stderr == f"Port {taken} is taken: choose another, as in make lab PORT={taken + 1}.\n"
+    assert done.stderr == f"Port {taken} is taken: choose another, or let make lab find a free one.\n"
 
 
 def test_without_a_port_the_next_free_one_is_taken_and_named(taken, capsys):
@@ -117,9 +117,9 @@ def test_without_a_port_the_next_free_one_is_taken_and_named(taken, capsys):
     assert capsys.readouterr().out == f"Port {taken} is taken, so the book opens on {chosen}.\n"
 
 
-@pytest.mark.parametrize("port", ["nine", "-1", "0", "70000", "88.8"])
+@pytest.mark.parametrize("port", ["nine", "-1", "0", "80", "70000", "88.8"])
 def test_what_is_no_port_is_a_sentence(port):
-    with pytest.raises(ValueError, match="is no port: choose a number"):
+    with pytest.raises(ValueError, match="is no port for it: choose one from 1024"):
         lab.choose_port(port)
 
 
@@ -152,7 +152,7 @@ def test_neighbours_keep_every_core_busy_and_are_gone_afterwards():
         started = [process for process in here.children() if process not in before]
         time.sleep(6)
         busy = [sum(process.cpu_times()[:2]) for process in started]
-    assert len(started) == len(os.sched_getaffinity(0)) and min(busy) > 0.3
+    assert len(started) == machine.usable_cores() and min(busy) > 0.3
     assert not any(process.is_running() for process in started)
 
 
@@ -172,11 +172,27 @@ def test_the_steady_table_counts_verdicts_and_finds_the_smallest_margin():
 @pytest.mark.parametrize(
     ("claims", "errors", "fine"),
     [
-        ([{"word": "True"}], [], True),
-        ([{"word": "True"}, {"word": "cannot tell"}], [], False),
-        ([{"word": "True"}], ["ValueError: no"], False),
+        ([{"claim": "a", "word": "True"}, {"claim": "b", "word": "True"}], [], True),
+        ([{"claim": "a", "word": "True"}, {"claim": "b", "word": "cannot tell"}], [], False),
+        ([{"claim": "a", "word": "True"}, {"claim": "b", "word": "True"}], ["ValueError: no"], False),
+        ([{"claim": "a", "word": "True"}], [], False),  # b was never made
         ([], [], False),
     ],
 )
 def test_a_pass_holds_only_if_every_claim_was_true(claims, errors, fine):
-    assert steady.held({"claims": claims, "errors": errors}) == fine
+    assert steady.held({"claims": claims, "errors": errors}, ["a", "b"]) == fine
+
+
+def test_a_neighbour_that_ends_early_is_noticed():
+    with pytest.raises(RuntimeError, match="ended early"), neighbours():
+        for process in psutil.Process().children():
+            if "book.neighbours" in process.cmdline():
+                process.kill()
+                process.wait()
+
+
+@pytest.mark.parametrize("runs", ["0", "-1", "many"])
+def test_no_number_of_passes_is_a_sentence(runs):
+    command = [sys.executable, "-m", "book.steady", f"--runs={runs}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "is no number of passes: ask for at least 1." in done.stderr

@@ -1,13 +1,20 @@
 """Races whose outcome is known, and the mistakes people make with them."""
 
+import functools
+import gc
 import math
+import os
+import subprocess
+import sys
+import threading
 import time
 
 import numpy as np
 import pytest
 import torch
 
-from steptime.compare import compare
+from steptime import measure
+from steptime.compare import FIRST_LOOK, compare
 
 
 def spin(rounds):
@@ -103,7 +110,7 @@ def test_a_tolerance_lets_rounding_pass():
 def test_where_both_return_none_nobody_can_tell_whether_they_agree():
     race = compare(lambda: spin(9_000) and None, lambda: spin(900) and None)
     assert race.same.answer is None and race.at_least(3).answer is True
-    assert repr(race).startswith("cannot tell whether the answers agree (both return None)")
+    assert repr(race).startswith("cannot tell whether the answers agree (both return None: let them")
 
 
 def test_a_function_that_raises_is_named():
@@ -129,6 +136,9 @@ def test_a_function_that_raises_later_is_named_too():
         ((fast, fast), {"same": -1}, "0 or more, not -1"),
         ((fast, fast), {"same": math.nan}, "0 or more, not nan"),
         ((fast, fast), {"budget": 0}, "above 0, not 0"),
+        ((fast, fast), {"budget": None}, "above 0, not None"),
+        ((fast, fast), {"same": "1e-3"}, "0 or more, not '1e-3'"),
+        ((fast, fast), {"guess": "30x"}, "a number above 0, not '30x'"),
     ],
 )
 def test_what_is_no_race_is_a_sentence(arguments, options, sentence):
@@ -138,4 +148,288 @@ def test_what_is_no_race_is_a_sentence(arguments, options, sentence):
 
 def test_a_budget_too_small_for_an_interval_says_so():
     race = compare(lambda: time.sleep(0.02), lambda: time.sleep(0.02), budget=0.1)
-    assert "too few for an interval" in repr(race) and race.at_least(1).answer is None
+    assert "too few pairs for an interval" in repr(race) and race.at_least(1).answer is None
+
+
+# Functions of every kind, each with a truth that is known.
+
+
+def sleeping(seconds):
+    time.sleep(seconds)
+    return 7
+
+
+def test_functions_that_sleep():
+    race = compare(lambda: sleeping(0.006), lambda: sleeping(0.002))
+    assert race.at_least(1.5).answer is True and race.at_least(5).answer is False
+
+
+def test_functions_that_read_files(tmp_path):
+    large, small = tmp_path / "large", tmp_path / "small"
+    large.write_bytes(bytes(40_000_000))
+    small.write_bytes(bytes(2_000_000))
+    race = compare(lambda: len(large.read_bytes()) * 0, lambda: len(small.read_bytes()) * 0)
+    assert race.at_least(5).answer is True and race.at_least(100).answer is False
+
+
+def test_functions_that_run_threads():
+    def two_threads(seconds):
+        threads = [threading.Thread(target=time.sleep, args=(seconds,)) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return 7
+
+    race = compare(lambda: sleeping(0.012), lambda: two_threads(0.003))  # the threads wait side by side
+    assert race.at_least(2).answer is True and race.at_least(8).answer is False
+
+
+def test_functions_that_release_the_lock_while_they_compute():
+    small, large = torch.ones(96, 96), torch.ones(384, 384)  # 64 times the additions and multiplications
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        race = compare(lambda: (large @ large).sum() * 0, lambda: (small @ small).sum() * 0)
+        assert race.at_least(8).answer is True and race.at_least(500).answer is False
+    finally:
+        torch.set_num_threads(threads)
+
+
+def test_functions_that_alternate_between_fast_and_slow():
+    def alternating(rounds):
+        calls = 0
+
+        def function():
+            nonlocal calls
+            calls += 1
+            return spin(rounds * (1 + 2 * (calls % 2)))  # 1 and 3 times the work: 2 times in the mean
+
+        return function
+
+    race = compare(alternating(20_000), alternating(2_000), budget=2)
+    assert race.at_least(3).answer is True and race.at_least(31).answer is False
+
+
+def test_one_function_in_two_modes_is_not_found_different_from_itself():
+    calls = 0
+
+    def alternating():
+        nonlocal calls
+        calls += 1
+        return spin(4_000 * (1 + calls % 2))
+
+    assert compare(alternating, alternating, budget=1).differs().answer is not True
+
+
+def test_a_side_that_warms_up_slowly_is_judged_by_what_it_settles_at():
+    calls = 0
+
+    def warming():
+        nonlocal calls
+        calls += 1
+        return spin(4_000 + int(40_000 * 0.7**calls))
+
+    race = compare(lambda: spin(40_000), warming)
+    assert race.at_least(5).answer is True and race.at_least(20).answer is False
+    assert race.interval[0] > 5
+
+
+def test_functions_that_allocate():
+    def allocate(pages):
+        return np.ones(pages * 512).size * 0 + 7
+
+    race = compare(lambda: allocate(20_000), lambda: allocate(200))
+    assert race.at_least(10).answer is True
+
+
+def test_functions_that_leave_garbage():
+    def litter(rounds):
+        for _ in range(rounds):
+            ring = []
+            ring.append(ring)
+        return 7
+
+    race = compare(lambda: litter(20_000), lambda: litter(2_000))
+    assert race.at_least(4).answer is True and race.at_least(25).answer is False and gc.isenabled()
+
+
+# Which of two takes longer.
+
+
+def work(rounds):
+    """One code object, made slower through its argument."""
+    return spin(rounds) * 0 + 7
+
+
+def test_one_function_slowed_by_five_percent_is_found_slower():
+    race = compare(functools.partial(work, 21_000), functools.partial(work, 20_000))
+    assert race.differs().answer is True and race.interval[0] > 1
+
+
+def test_a_function_does_not_differ_from_itself():
+    assert compare(work, work, 10_000, budget=1).differs().answer is None
+
+
+def test_two_copies_of_a_function_do_not_differ():
+    def copy():
+        return spin(20_000)
+
+    def other():
+        return spin(20_000)
+
+    verdict = compare(copy, other, budget=3).differs()
+    assert verdict.answer is not True and "3% allowed for their places" in verdict.evidence
+
+
+def test_two_functions_of_which_one_takes_twice_as_long_differ():
+    verdict = compare(slow, lambda: spin(20_000)).differs()
+    assert verdict.answer is True and verdict.margin > 1.2
+
+
+def test_answers_that_differ_leave_nothing_to_tell_about_speed():
+    assert compare(slow, lambda: 8).differs().answer is None
+
+
+# What people do to it.
+
+
+def test_a_function_that_changes_its_argument_is_a_sentence():
+    with pytest.raises(ValueError, match="compare: sort changes its argument 1, so each call would get another one"):
+        compare(sorted, list.sort, [3, 1, 2])
+
+
+def test_answers_in_one_buffer_are_told_apart():
+    buffer = np.zeros(2)
+
+    def ones():
+        buffer[:] = 1
+        return buffer
+
+    def fives():
+        buffer[:] = 5
+        return buffer
+
+    assert compare(ones, fives).same.answer is False
+
+
+def test_a_function_that_returns_before_its_work_is_done_is_a_sentence():
+    with pytest.raises(RuntimeError, match="compare: squares raised TypeError: it returns a generator"):
+
+        def squares(x):
+            return (n * n for n in x)
+
+        compare(squares, squares, [1, 2])
+
+
+def test_a_function_that_prints_is_heard_once(capsys):
+    def chatty():
+        print("working")
+        return spin(2_000)
+
+    race = compare(slow, chatty)
+    assert capsys.readouterr().out == "working\n"
+    assert "chatty prints: shown once, then swallowed, and part of its time." in repr(race)
+
+
+def test_a_function_that_returns_at_once_is_told():
+    def nothing():
+        return 7
+
+    assert "nothing is so short that this is mostly the time of calling it." in repr(compare(slow, nothing))
+
+
+def test_a_function_too_slow_for_the_budget_is_told_what_budget_it_needs():
+    start = time.perf_counter()
+    race = compare(lambda: sleeping(0.3), lambda: sleeping(0.1), budget=0.3)
+    assert time.perf_counter() - start < 1.2
+    assert "no pairs" in repr(race) and "The budget of 0.3 s is spent: a first look takes about budget=19." in repr(
+        race
+    )
+    assert race.at_least(1).answer is None
+    with pytest.raises(ValueError, match="no pair was timed"):
+        race.plot()
+
+
+@pytest.mark.parametrize("budget", [0.5, 1.5])
+def test_the_budget_is_kept(budget):
+    start = time.perf_counter()
+    race = compare(lambda: sleeping(0.02), lambda: sleeping(0.02), budget=budget)
+    race.at_least(1)
+    race.differs()
+    assert budget - 0.1 < time.perf_counter() - start < budget + 0.5
+
+
+def test_ctrl_c_keeps_what_was_measured():
+    program = (
+        "import _thread, threading, time\n"
+        "from steptime import compare\n"
+        "threading.Timer(1.5, _thread.interrupt_main).start()\n"
+        "race = compare(lambda: time.sleep(0.01), lambda: time.sleep(0.01), budget=60)\n"
+        "race.at_least(1)\n"
+        "print(len(race.ratios), race)\n"
+    )
+    start = time.perf_counter()
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert time.perf_counter() - start < 20
+    assert (
+        int(done.stdout.split()[0]) > 10 and "Stopped by Ctrl-C: this is what was measured until then." in done.stdout
+    )
+
+
+def test_a_progress_bar_comes_after_two_seconds_and_not_before(capsys):
+    compare(lambda: sleeping(0.01), lambda: sleeping(0.01), budget=1).at_least(1)
+    assert capsys.readouterr().err == ""
+    compare(lambda: sleeping(0.01), lambda: sleeping(0.01), budget=3).at_least(1)
+    assert " of 3.0 s" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("x", [0, -1, "10", None, math.nan, math.inf, True])
+def test_a_threshold_that_is_none_is_a_sentence(x):
+    with pytest.raises(ValueError, match="at_least: x is how many times faster, a number above 0, not"):
+        compare(slow, fast, budget=0.1).at_least(x)
+
+
+def test_the_random_numbers_of_others_are_left_alone():
+    import random
+
+    random.seed(5)
+    np.random.seed(5)
+    before = random.getstate(), np.random.get_state()[1].tolist()
+    compare(slow, fast, budget=0.2)
+    assert (random.getstate(), np.random.get_state()[1].tolist()) == before
+
+
+def test_without_scheduler_statistics_a_race_is_run_all_the_same(monkeypatch, tmp_path):
+    monkeypatch.setattr(measure, "SCHEDULER", tmp_path / "none")
+    race = compare(slow, fast)
+    assert race.at_least(10).answer is True and race.interrupted == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system cannot confine a process to one core")
+@pytest.mark.skipif(not measure.SCHEDULER.exists(), reason="this system does not tell who waited for a core")
+def test_beside_a_rival_on_one_core_interrupted_pairs_are_discarded_and_the_verdict_is_right():
+    program = (
+        "import os, subprocess, sys; sys.path.insert(0, 'tests')\n"
+        "from test_compare import compare, fast, slow\n"
+        "os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
+        "rival = subprocess.Popen([sys.executable, '-c', 'while True: pass'])\n"
+        "try:\n"
+        "    race = compare(slow, fast)\n"
+        "    print(race.at_least(10).answer, race.at_least(40).answer, race.interrupted > 0, len(race.ratios) > 13)\n"
+        "finally: rival.kill()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "True False True True\n"
+
+
+def test_a_plot_shows_the_pairs_the_ratio_and_its_interval():
+    race = compare(slow, fast)
+    picture = race.plot()
+    [axes] = picture.figure.axes
+    assert len(axes.collections[0].get_offsets()) == len(race.ratios) >= FIRST_LOOK
+    assert axes.lines[0].get_ydata()[-1] == race.ratio
+    assert axes.get_xlabel() == "pairs" and axes.get_ylabel() == "time of a / time of b"
+    shown = picture._repr_html_()
+    assert f'alt="Ratios of {len(race.ratios)} pairs' in shown and "data:image/png;base64," in shown
+    assert "<figcaption>" in shown

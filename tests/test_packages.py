@@ -7,7 +7,7 @@ import yaml
 
 from book.chapters import ROOT
 
-CONDA_NAMES = {"pytorch": "torch", "playwright-python": "playwright"}
+CONDA_NAMES = {"matplotlib-base": "matplotlib", "pytorch": "torch", "playwright-python": "playwright"}
 
 
 def requirement(line):

@@ -72,7 +72,7 @@ def breaches(chapter):
 
 
 def rewrite(chapter, old, new):
-    """Change the text; the notebook follows without being run, which only the rules on stored runs mind."""
+    """Change the text alone."""
     text = chapter.text.read_text(encoding="utf-8")
     assert old in text
     chapter.text.write_text(text.replace(old, new), encoding="utf-8")
@@ -178,6 +178,17 @@ def test_claims_that_no_sabotage_could_find(chapter):
     ]
 
 
+def test_a_claim_before_the_first_section(chapter):
+    rewrite(chapter, "import claim, claims", "import claim, claims\nclaim('one is one', 1 == 1)")
+    assert "A claim stands before the first section" in breaches(chapter)["names_its_claims"][0]
+
+
+def test_a_cell_that_is_no_plain_python(chapter):
+    rewrite(chapter, "three = 1 + 2", "%timeit 1 + 2")
+    with pytest.raises(ValueError, match=r"Cell 5 of specimen_01\.py is no plain Python: invalid syntax"):
+        chapter.read_text()
+
+
 def test_two_claims_with_one_text(chapter):
     rewrite(chapter, "three is three", "two is two")
     assert breaches(chapter)["names_its_claims"] == ["Two claims say 'two is two': give each a text of its own."]
@@ -232,7 +243,18 @@ def test_a_link_that_leads_nowhere(chapter):
 def test_links(tmp_path):
     (tmp_path / "a.md").touch()
     assert not list(dead_links("[a](a.md) [b](a.md#part) [c](https://a.org) [d](#here) `[e](e)`", tmp_path))
-    assert list(dead_links("[a](b.md)", tmp_path)) == ["The link to b.md leads nowhere."]
+    for markdown in (
+        "[a](b.md)",
+        '[a](b.md "title")',
+        "![a](b.md)",
+        '<a href="b.md">',
+        "<img src='b.md'>",
+        "[a]: b.md",
+    ):
+        assert list(dead_links(markdown, tmp_path)) == ["The link to b.md leads nowhere."]
+    assert list(dead_links("[a](http://a.org)", tmp_path)) == [
+        "The link to http://a.org is not encrypted: write https."
+    ]
 
 
 def test_a_section_that_begins_inside_a_cell(chapter):
@@ -252,7 +274,20 @@ def test_a_section_that_leans_on_another(chapter):
 
 def test_a_section_that_leans_on_a_second_opening_cell(chapter):
     rewrite(chapter, "\n# %% [markdown]\n# ## Is two", "\n# %%\ntwo = 2\n\n# %% [markdown]\n# ## Is two")
-    assert "Only one code cell" in breaches(chapter)["has_sections_that_stand_alone"][0]
+    assert "One code cell must stand" in breaches(chapter)["has_sections_that_stand_alone"][0]
+
+
+def test_a_chapter_without_a_first_cell(chapter):
+    rewrite(chapter, "\n# %%\nfrom steptime import claim, claims\n", "")
+    assert "One code cell must stand" in breaches(chapter)["has_sections_that_stand_alone"][0]
+    assert any("uses claim" in breach for breach in breaches(chapter)["has_sections_that_stand_alone"])
+
+
+def test_code_changed_on_both_sides_without_a_run(chapter):
+    rewrite(chapter, "three == 3", "three == 1 + 2")
+    change = {"source": chapter.read_text().cells[5].source}
+    edit(chapter, lambda cells: cells[5].update(change), sealed=False)
+    assert list(breaches(chapter)) == ["stores_what_the_machine_said"]
 
 
 def nbval(chapter, folder):

@@ -3,7 +3,8 @@
 import pytest
 
 from book.chapters import Chapter, all_chapters, sections
-from book.sabotage import Sabotage, sabotaged_cells, sabotages, verdict_under
+from book.run import run_claims
+from book.sabotage import Sabotage, alone, sabotaged_cells, sabotages, verdict_under
 
 CHAPTERS = all_chapters()
 SABOTAGES = [(chapter, sabotage) for chapter in CHAPTERS for sabotage in sabotages(chapter)]
@@ -22,6 +23,22 @@ def test_claim_turns_false(chapter, sabotage):
     verdict, errors = verdict_under(chapter, sabotage)
     assert verdict is not None, f"The sabotage broke the section, not the claim: {'; '.join(errors)}"
     assert verdict.answer is False, f"The claim did not notice: {verdict!r}"
+    assert not verdict.evidence.startswith("the answers differ"), "The sabotage broke the answer, not the speed."
+
+
+SECTIONS = [
+    (chapter, section) for chapter in CHAPTERS for section in sections(chapter.read_text())[1] if section.claims
+]
+
+
+@pytest.mark.parametrize(
+    ("chapter", "section"), SECTIONS, ids=[f"{chapter.name}: {section.title}" for chapter, section in SECTIONS]
+)
+def test_section_alone_is_true(chapter, section):
+    """Unbroken, and after the first cell alone: only then does a sabotage that turns it False show anything."""
+    verdicts, errors = run_claims(alone(chapter.read_text(), section), chapter.notebooks)
+    assert not errors
+    assert {text: verdict.word for text, verdict in verdicts.items()} == dict.fromkeys(section.claims, "True"), verdicts
 
 
 TEXT = """\
@@ -65,6 +82,7 @@ def test_a_sabotage_that_breaks_the_section_is_told_apart(chapter):
     [
         (Sabotage("two is three", "two = 1 + 1", ""), "made by 0 sections"),
         (Sabotage("two is two", "two = 1", ""), "stands 0 times in the section"),
+        (Sabotage("two is two", 'claim("two is two", two == 2)', ""), "is the claim itself"),
     ],
 )
 def test_a_sabotage_that_fits_nothing_is_a_sentence(chapter, sabotage, sentence):

@@ -25,7 +25,7 @@ machine.card()
 # %% [markdown]
 # ## How do you read a claim?
 #
-# Add up the whole numbers below 100,000. One way is to add them up.
+# What is the sum of all whole numbers below 100,000? One way to find out is to add them up, one after the other.
 
 
 # %%
@@ -34,8 +34,8 @@ def add(n):
 
 
 # %% [markdown]
-# The other is the formula that young Gauss is said to have found: pair the first number with the last, the second with
-# the last but one, and multiply.
+# Young Gauss is said to have found another. Pair the first number with the last, the second with the last but one, and so
+# on: each pair adds up to n - 1, and there are n / 2 of them.
 
 
 # %%
@@ -54,7 +54,7 @@ race
 # %% [markdown]
 # Read the line from the left. The answers are the same, exactly: that is checked first, for a faster wrong answer is no
 # improvement. Then the median time of each side. Then how many times faster the second is, with the interval in which
-# that ratio can lie: such an interval misses once in a thousand. Last, how many pairs of runs it took.
+# that ratio can lie: no more than one such interval in a thousand misses. Last, how many pairs of runs it took.
 #
 # A claim is a sentence and a verdict.
 
@@ -69,9 +69,9 @@ claim("the formula is at least 1,000 times faster", race.at_least(1_000))
 # fast, or faster? Predict the three answers.
 
 # %%
-race = compare(sum, sum, range(100_000), budget=1)
+same_race = compare(sum, sum, range(100_000), budget=1)
 for ratio in (0.5, 2, 1):
-    print(race.at_least(ratio))
+    print(same_race.at_least(ratio))
 
 # %% [markdown]
 # Half as fast: True. Twice as fast: False. But one of the two was a little faster just now, and the race cannot know
@@ -84,7 +84,7 @@ for ratio in (0.5, 2, 1):
 # ## How is a chapter used?
 #
 # - Run it from the top, or run its first cell and then any one section.
-# - Predict before you run. A wrong guess is remembered longer than a right answer.
+# - Predict before you run. The race prints your guess beside the answer.
 # - Change the code. A claim that cannot become False is worth nothing, so try to break it.
 #
 # Next: [Measurement](01_measurement.ipynb).

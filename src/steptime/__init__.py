@@ -3,5 +3,6 @@
 from steptime import claims, machine
 from steptime.claims import Verdict, claim
 from steptime.compare import compare
+from steptime.measure import bench
 
-__all__ = ["Verdict", "claim", "claims", "compare", "machine"]
+__all__ = ["Verdict", "bench", "claim", "claims", "compare", "machine"]

@@ -15,7 +15,7 @@ def difference(expected, actual):
     """The largest difference between two answers, relative to the largest magnitude in the expected one.
 
     Takes numbers, arrays, tensors, and tuples, lists and dicts of them; for anything else the difference is 0
-    where the two compare equal. NaN equals NaN, and infinity equals infinity of the same sign.
+    where the two compare equal and infinite where they do not. NaN equals NaN, and infinity the infinity of its sign.
     Raises Unlike, with one sentence, where types, shapes, lengths or keys differ.
     """
     if isinstance(expected, dict) and isinstance(actual, dict):
@@ -31,7 +31,12 @@ def difference(expected, actual):
         return _array_difference(_array(expected), _array(actual))
     if type(expected) is not type(actual):
         raise Unlike(f"one is {_kind(expected)}, the other {_kind(actual)}")
-    return 0.0 if expected == actual else math.inf
+    if isinstance(expected, np.ndarray):
+        return 0.0 if np.array_equal(expected, actual) else math.inf
+    try:
+        return 0.0 if expected == actual else math.inf
+    except Exception:
+        raise Unlike(f"two of {_kind(expected)} cannot be compared") from None
 
 
 def _array_difference(expected, actual):
@@ -56,7 +61,8 @@ def _is_list(answer):
     return isinstance(answer, (list, tuple))
 
 
-def _is_tensor(answer):
+def is_tensor(answer):
+    """True for a torch.Tensor; does not import torch."""
     torch = sys.modules.get("torch")  # a tensor can only exist where torch is imported already
     return torch is not None and isinstance(answer, torch.Tensor)
 
@@ -66,13 +72,13 @@ def _is_numeric(answer):
         return all(isinstance(item, Number) for item in answer)
     if isinstance(answer, (Number, np.ndarray, np.generic)):
         return _array(answer).dtype.kind in "biufc"
-    return _is_tensor(answer)
+    return is_tensor(answer)
 
 
 def _array(answer):
-    if not _is_tensor(answer):
+    if not is_tensor(answer):
         return np.asarray(answer)
-    answer = answer.detach().to("cpu")
+    answer = answer.detach().to("cpu").to_dense().resolve_conj()
     return (answer.double() if answer.is_floating_point() else answer).numpy()
 
 

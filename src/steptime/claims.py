@@ -26,6 +26,10 @@ class Verdict:
     evidence: str = ""
     margin: float | None = None
 
+    def __post_init__(self):
+        if self.answer is not None and not isinstance(self.answer, bool):
+            raise TypeError(f"A Verdict answers True, False or None, not {self.answer!r}.")
+
     def __bool__(self):
         if self.answer is None:
             raise CannotTell(f"This machine cannot tell ({self.evidence or 'no evidence'}): ask for .answer instead.")
@@ -83,7 +87,9 @@ class Ledger:
                 print(f"            measured: {verdict.evidence}")
         print(f"{answers.count(True)} of {len(answers)} claims hold on this machine")
         if None in answers:
-            print("Where it says cannot tell, the noise was too large: stop what else runs and run that section again.")
+            print(
+                "Where it says cannot tell: stop what else runs, or allow a larger budget, and run that section again."
+            )
         if False in answers:
             raise ClaimFailed(f"{answers.count(False)} of {len(answers)} claims are False on this machine.")
 

@@ -1,18 +1,30 @@
 """Two ways to compute one answer: are the answers the same, and how many times faster is the second?"""
 
+import functools
+import io
 import math
 import random
+from contextlib import nullcontext, redirect_stdout
+from numbers import Real
 from statistics import median
 from time import perf_counter
 
+from tqdm import tqdm
+
 from steptime.answers import Unlike, difference
 from steptime.claims import Verdict
-from steptime.measure import SHORTEST, seconds, seconds_per_call
+from steptime.measure import SHORTEST, Stopwatch
+from steptime.observe import observe
 from steptime.sequential import PairedRatios
+from steptime.style import COLOURS, Picture, figure
 from steptime.units import duration, times
 
-FIRST_LOOK = 24  # pairs; nothing can be said before 13
+FIRST_LOOK = 24  # pairs; nothing can be said before 14
 FIRST_SECONDS = 0.25  # a first look lasts at least this long, so that one moment does not speak for all
+WARM_UP = 0.2  # of the budget, at most
+INTERRUPTED = 0.002  # of a pair's time spent waiting for a core: such a pair says more of the neighbours than of us
+PROGRESS = "{l_bar}{bar}| {n:.1f} of {total:.1f} s"  # shown once it lasts two seconds
+PLACEMENT = 0.03  # two copies of one function can differ by this much for good, by where they lie in memory
 
 
 def compare(a, b, *arguments, same=0.0, budget=10.0, guess=None):
@@ -22,21 +34,27 @@ def compare(a, b, *arguments, same=0.0, budget=10.0, guess=None):
     budget: seconds of measuring at most; verdicts that need more pairs draw on it later.
     guess: how many times faster you think b is, to be shown beside the answer.
     Answers are compared first, and where they differ nothing is timed. Then pairs are drawn: one stretch of calls
-    of each side in coin-flip order, both stretches equally long.
-    Raises RuntimeError when a or b raises, TypeError or ValueError for arguments that make no race.
+    of each side in coin-flip order, both stretches equally long. Times are wall time.
+    Raises RuntimeError when a or b raises, TypeError or ValueError for what makes no race: what is no function, a
+    function that changes its arguments, one that returns before its work is done.
     """
     for function in (a, b):
         if not callable(function):
             kind = type(function).__name__
             raise TypeError(f"compare needs two functions first, got a {kind}: pass the function without calling it.")
-    if not same >= 0:
+    if not (_is_number(same) and same >= 0):
         raise ValueError(f"compare: same is the difference allowed, 0 or more, not {same!r}.")
-    if not budget > 0:
+    if not (_is_number(budget) and budget > 0):
         raise ValueError(f"compare: budget is in seconds, above 0, not {budget!r}.")
-    verdict = _same_answer(a, b, arguments, same)
-    race = Race(a, b, arguments, verdict, budget, guess)
+    if not (guess is None or (_is_number(guess) and guess > 0)):
+        raise ValueError(f"compare: guess is how many times faster, a number above 0, not {guess!r}.")
+    start = perf_counter()
+    seen_a, seen_b = (_observe(function, arguments) for function in (a, b))
+    verdict = _same_answer(seen_a.answer, seen_b.answer, same)
+    race = Race(_Side(a, arguments, seen_a), _Side(b, arguments, seen_b), verdict, budget, guess)
+    race._left -= perf_counter() - start
     if verdict.answer is not False:
-        race._first_look()
+        race._draw(lambda: len(race.ratios) >= FIRST_LOOK and perf_counter() - start >= FIRST_SECONDS)
     return race
 
 
@@ -44,14 +62,15 @@ class Race:
     """What a comparison saw so far. Shown in one line; its verdicts draw more pairs where they need them.
 
     same: Verdict on the answers.
-    ratios: PairedRatios, a's time over b's.
-    seconds_a, seconds_b: wall time per call, one number a pair.
+    ratios: PairedRatios, a's time over b's, of all pairs that were kept.
+    interrupted: how many pairs were discarded because another process had the core.
+    stopped: whether Ctrl-C ended the measuring.
     """
 
-    def __init__(self, a, b, arguments, same, budget, guess):
-        self.same, self.guess = same, guess
-        self.ratios, self.seconds_a, self.seconds_b = PairedRatios(), [], []
-        self._a, self._b, self._arguments, self._left = a, b, arguments, budget
+    def __init__(self, a, b, same, budget, guess):
+        self.same, self.guess, self.budget = same, guess, budget
+        self.ratios, self.interrupted, self.stopped = PairedRatios(), 0, False
+        self._a, self._b, self._left, self._stopwatch, self._coin = a, b, budget, Stopwatch(), random.Random()
 
     @property
     def ratio(self):
@@ -63,56 +82,203 @@ class Race:
         """(low, high): where the ratio can be, at an error rate of 0.001."""
         return self.ratios.interval
 
+    @property
+    def seconds_a(self):
+        """a's wall time per call in each pair, in seconds, in the order they came."""
+        return tuple(self._a.kept)
+
+    @property
+    def seconds_b(self):
+        """b's wall time per call in each pair, in seconds, in the order they came."""
+        return tuple(self._b.kept)
+
     def at_least(self, x):
-        """Verdict: is b at least x times faster than a? Draws pairs until that is certain or the budget is spent."""
+        """Verdict: is b at least x times faster than a? Draws pairs until that is certain or the budget is spent.
+
+        Raises ValueError where x is not a number above 0.
+        """
+        if not (_is_number(x) and x > 0):
+            raise ValueError(f"at_least: x is how many times faster, a number above 0, not {x!r}.")
         if self.same.answer is False:
             return Verdict(False, "the answers differ, so their times are no race")
-        while self.ratios.above(x) is None and self._left > 0:
-            self._draw_pair()
-        evidence = f"{self._figures()}, asked for {x:,}x"
-        return Verdict(self.ratios.above(x), evidence, margin=self.interval[0] / x)
+        self._draw(lambda: self.ratios.above(x) is not None)
+        return Verdict(self.ratios.above(x), f"{self._figures()}, asked for {x:,}x", margin=self.interval[0] / x)
+
+    def differs(self):
+        """Verdict: does one side take longer than the other?
+
+        True where the ratio is certainly not 1. For two different functions, certainly outside 0.97 to 1.03, and
+        False where it is certainly inside: their places in memory alone can make that much. One function with
+        other arguments (functools.partial) has one place, so any difference counts.
+        """
+        if self.same.answer is False:
+            return Verdict(None, "the answers differ, so their times are no race")
+        allowed = 1 + (0 if _code(self._a.function) is _code(self._b.function) else PLACEMENT)
+        self._draw(lambda: self._outside(allowed) is not None)
+        evidence = self._figures() if allowed == 1 else f"{self._figures()}, {PLACEMENT:.0%} allowed for their places"
+        low, high = self.interval
+        return Verdict(self._outside(allowed), evidence, margin=max(low / allowed, 1 / (high * allowed)))
+
+    def plot(self):
+        """A Picture of the pairs' ratios in the order they came, with the ratio and its interval as they narrowed."""
+        if not len(self.ratios):
+            raise ValueError("There is nothing to plot: no pair was timed.")
+        came = [a / b for a, b in zip(self.seconds_a, self.seconds_b, strict=True)]
+        seen, medians, lows, highs = PairedRatios(), [], [], []
+        for ratio in came:
+            seen.add(ratio)
+            low, high = seen.interval
+            medians.append(seen.median)
+            lows.append(low if high < math.inf else math.nan)
+            highs.append(high if high < math.inf else math.nan)
+        canvas, axes = figure()
+        count = range(1, len(came) + 1)
+        axes.scatter(count, came, s=10, color=COLOURS["pairs"], label="one pair")
+        axes.plot(count, medians, color=COLOURS["estimate"], label="median so far")
+        axes.fill_between(
+            count, lows, highs, color=COLOURS["estimate"], alpha=0.2, linewidth=0, label="interval so far"
+        )
+        axes.axhline(1, color=COLOURS["threshold"], linewidth=1, linestyle="--", label="equally fast")
+        axes.set(xlabel="pairs", ylabel="time of a / time of b", yscale="log")
+        axes.yaxis.set_major_formatter(lambda ratio, _: times(ratio))
+        axes.yaxis.set_minor_formatter(lambda ratio, _: times(ratio))
+        axes.legend(frameon=False, ncols=4, loc="lower left", bbox_to_anchor=(0, 1), fontsize="small")
+        alt = f"Ratios of {len(came)} pairs in the order they came; their median ends at {self._figures()}."
+        return Picture(canvas, alt, "The interval narrows as pairs come in, and stays where the ratio is.")
 
     def __repr__(self):
         if self.same.answer is False:
             return f"different answers ({self.same.evidence}): not timed"
         sameness = "same answer" if self.same.answer else "cannot tell whether the answers agree"
-        medians = f"{duration(median(self.seconds_a))} -> {duration(median(self.seconds_b))}"
+        medians = f"{duration(self._a.median)} -> {duration(self._b.median)}"
         line = f"{sameness} ({self.same.evidence}) · {medians} · {self._figures()}"
-        return line if self.guess is None else f"{line} · your guess {self.guess:g}x"
+        if self.guess is not None:
+            line += f" · your guess {self.guess:g}x"
+        return "\n".join([line, *self._notes()])
 
     def _figures(self):
+        if not len(self.ratios):
+            return "no pairs"
         low, high = self.interval
-        span = f"({times(low)[:-1]}-{times(high)[:-1]})" if high < math.inf else "(too few for an interval)"
+        span = f"({times(low)[:-1]}-{times(high)[:-1]})" if high < math.inf else "(too few pairs for an interval)"
         return f"{times(self.ratio)} {span}, {len(self.ratios)} pairs"
 
-    def _first_look(self):
-        start = perf_counter()
-        self.seconds_a.append(_run(self._a, seconds_per_call, self._arguments))
-        self.seconds_b.append(_run(self._b, seconds_per_call, self._arguments))
-        self._left -= perf_counter() - start
-        warm_up = len(self.seconds_a)
-        while self._left > 0 and (len(self.ratios) < FIRST_LOOK or perf_counter() - start < FIRST_SECONDS):
-            self._draw_pair()
-        if len(self.ratios):
-            del self.seconds_a[:warm_up], self.seconds_b[:warm_up]
+    def _notes(self):
+        if self.stopped:
+            yield "Stopped by Ctrl-C: this is what was measured until then."
+        elif len(self.ratios) < FIRST_LOOK:
+            needed = math.ceil(2 * FIRST_LOOK * max(self._a.median, self._b.median) / (1 - WARM_UP))
+            yield f"The budget of {self.budget:g} s is spent: a first look takes about budget={needed}."
+        for side in (self._a, self._b):
+            if side.printed:
+                yield f"{side.name} prints: shown once, then swallowed, and part of its time."
+            if side.median < 100e-9:
+                yield f"{side.name} is so short that this is mostly the time of calling it."
+
+    def _outside(self, allowed):
+        low, high = self.interval
+        if low > allowed or high < 1 / allowed:
+            return True
+        return False if 1 / allowed < low and high < allowed else None
+
+    def _draw(self, is_enough):
+        """Draw pairs until there are enough or the budget is spent; Ctrl-C ends it and keeps what there is."""
+        spent = self.budget - self._left
+        try:
+            with tqdm(total=self.budget, initial=spent, delay=2, leave=False, bar_format=PROGRESS) as bar:
+                while self._left > 0 and not self.stopped and not is_enough():
+                    start = perf_counter()
+                    self._draw_pair()
+                    self._left -= perf_counter() - start
+                    bar.update(min(perf_counter() - start, bar.total - bar.n))
+        except KeyboardInterrupt:
+            self.stopped = True
 
     def _draw_pair(self):
-        start = perf_counter()
-        a, b = median(self.seconds_a[-9:]), median(self.seconds_b[-9:])
-        # Both stretches last as long as one call of the slower side: an interruption then falls on either alike.
-        stretch = max(a, b, SHORTEST)
-        sides = [(self._a, self.seconds_a, round(stretch / a)), (self._b, self.seconds_b, round(stretch / b))]
-        random.shuffle(sides)
-        for function, readings, calls in sides:
-            readings.append(_run(function, seconds, self._arguments, calls) / calls)
-        self.ratios.add(self.seconds_a[-1] / self.seconds_b[-1])
-        self._left -= perf_counter() - start
+        a, b = self._a, self._b
+        self._set_calls()
+        order = [a, b] if self._coin.random() < 0.5 else [b, a]
+        waited = sum(side.run(self._stopwatch) for side in order)
+        pair = a.last * a.calls + b.last * b.calls
+        if self._is_warming():
+            return
+        clean = len(self.ratios) / max(1, len(self.ratios) + self.interrupted)
+        # Whichever side was hit, the pair goes; unless hardly any is left, and then noisy pairs are better than none.
+        if waited > INTERRUPTED * pair and (clean > 0.1 or self.interrupted < FIRST_LOOK):
+            self.interrupted += 1
+            return
+        a.kept.append(a.last)
+        b.kept.append(b.last)
+        self.ratios.add(a.last / b.last)
+
+    def _set_calls(self):
+        """Let both stretches last as long as one call of the slower side: interruptions then fall on either alike."""
+        a, b = self._a, self._b
+        stretch = max(a.recent, b.recent, SHORTEST)
+        a.calls, b.calls = max(1, round(stretch / a.recent)), max(1, round(stretch / b.recent))
+        if max(a.recent, b.recent) < 1.2 * min(a.recent, b.recent):
+            a.calls = b.calls = max(a.calls, b.calls)  # equal functions must be exchangeable, to the last call
+
+    def _is_warming(self):
+        """True while a side still gets faster, for the first ten pairs, and never beyond its part of the budget."""
+        if len(self.ratios) or self.interrupted or self.budget - self._left > WARM_UP * self.budget:
+            return False
+        return self._a.is_warming() or self._b.is_warming()
 
 
-def _same_answer(a, b, arguments, same):
-    expected, actual = (_run(function, _answer, arguments) for function in (a, b))
+class _Side:
+    """One of the two functions with what was read of it; times in seconds per call."""
+
+    def __init__(self, function, arguments, seen):
+        self.function, self.arguments, self.printed = function, arguments, seen.printed
+        self.name = _name(function)
+        self.calls, self.read, self.kept = 1, [seen.seconds], []
+
+    @property
+    def last(self):
+        return self.read[-1]
+
+    @property
+    def recent(self):
+        """What a call takes these days, by the last nine stretches."""
+        return max(median(self.read[-9:]), 1e-9)
+
+    @property
+    def median(self):
+        return median(self.kept or self.read)
+
+    def run(self, stopwatch):
+        """Read one more stretch; how long it stood in line for a core."""
+        with redirect_stdout(io.StringIO()) if self.printed else nullcontext():
+            reading = _guard(self.function, stopwatch, self.function, self.arguments, self.calls)
+        self.read.append(reading.wall / self.calls)
+        return reading.waited
+
+    def is_warming(self):
+        return len(self.read) <= 10 or median(self.read[-3:]) < 0.95 * median(self.read[-6:-3])
+
+
+def _observe(function, arguments):
+    seen = _guard(function, observe, function, arguments)
+    if seen.changed is not None:
+        raise ValueError(
+            f"compare: {_name(function)} changes its argument {seen.changed + 1}, so each call would get another one: "
+            "let it work on a copy."
+        )
+    return seen
+
+
+def _guard(function, act, *arguments):
+    """Do something with a function; where that raises, say whose fault it is."""
+    try:
+        return act(*arguments)
+    except Exception as error:
+        raise RuntimeError(f"compare: {_name(function)} raised {type(error).__name__}: {error}") from error
+
+
+def _same_answer(expected, actual, same):
     if expected is None and actual is None:
-        return Verdict(None, "both return None")
+        return Verdict(None, "both return None: let them return what they compute")
     try:
         worst = difference(expected, actual)
     except Unlike as unlike:
@@ -122,13 +288,18 @@ def _same_answer(a, b, arguments, same):
     return Verdict(worst <= same, evidence, margin=same / worst if worst else None)
 
 
-def _answer(function, arguments):
-    return function(*arguments)
+def _is_number(value):
+    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _run(function, how, *rest):
-    try:
-        return how(function, *rest)
-    except Exception as error:
-        name = getattr(function, "__name__", repr(function))
-        raise RuntimeError(f"compare: {name} raised {type(error).__name__}: {error}") from error
+def _name(function):
+    while isinstance(function, functools.partial):
+        function = function.func
+    return getattr(function, "__name__", type(function).__name__)
+
+
+def _code(function):
+    """What runs when a function is called, the same object for one function with other arguments."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return getattr(function, "__code__", function)

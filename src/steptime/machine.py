@@ -68,7 +68,7 @@ def _processor():
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     if sys.platform == "darwin":
-        question = ["sysctl", "-n", "machdep.cpu.brand_string"]
+        question = ["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"]
         answer = subprocess.run(question, capture_output=True, text=True, check=False).stdout.strip()
         if answer:
             return answer

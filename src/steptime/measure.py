@@ -1,30 +1,132 @@
-"""The clock: how long a call takes, read so that the clock can resolve it."""
+"""The clock: how long a call takes, read so that the clock can resolve it, with the device at rest."""
 
 import gc
+import sys
+import threading
+from dataclasses import dataclass
 from itertools import repeat
+from pathlib import Path
+from statistics import median, quantiles
 from time import perf_counter
+from typing import NamedTuple
+
+from steptime.units import duration
 
 SHORTEST = 200e-6
-"""Seconds: a shorter stretch is not read off the clock, so that reading it (about 50 ns) costs nothing that shows."""
+"""Seconds: no shorter stretch is read off the clock, so that reading it (about 50 ns) costs nothing that shows."""
+
+SCHEDULER = Path("/proc/thread-self/schedstat")
+"""Where Linux tells how long a thread stood in line for a core; other systems do not tell."""
 
 
-def seconds(function, arguments, calls):
-    """Wall time of `calls` calls in a row, in seconds. The garbage collector waits until they are over."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        start = perf_counter()
-        for _ in repeat(None, calls):
-            function(*arguments)
-        return perf_counter() - start
-    finally:
-        if collecting:
-            gc.enable()
+class Reading(NamedTuple):
+    """A stretch of calls, in seconds: wall time, and how long of it the calling thread stood in line for a core."""
+
+    wall: float
+    waited: float
 
 
-def seconds_per_call(function, arguments):
-    """A first estimate of one call's wall time, from a stretch of at least SHORTEST, in seconds."""
-    calls = 1
-    while (elapsed := seconds(function, arguments, calls)) < SHORTEST:
-        calls *= 2
-    return elapsed / calls
+class Stopwatch:
+    """Times stretches of calls on the wall clock.
+
+    CUDA or MPS work is waited for before each look at the clock. The garbage collector waits until a stretch is over.
+    """
+
+    def __init__(self):
+        self._thread, self._scheduler = threading.get_ident(), None
+        if SCHEDULER.exists():
+            self._scheduler = SCHEDULER.open("rb", buffering=0)
+
+    def __call__(self, function, arguments, calls):
+        """Make `calls` calls in a row; a Reading of all of them together."""
+        synchronise = _synchronise()
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            synchronise()
+            waited, start = self._waited(), perf_counter()
+            for _ in repeat(None, calls):
+                function(*arguments)
+            synchronise()
+            wall = perf_counter() - start
+            return Reading(wall, self._waited() - waited)
+        finally:
+            if collecting:
+                gc.enable()
+
+    def calls_for(self, function, arguments, stretch=SHORTEST):
+        """How many calls last at least `stretch` seconds, a power of two."""
+        calls = 1
+        while self(function, arguments, calls).wall < stretch:
+            calls *= 2
+        return calls
+
+    def _waited(self):
+        if self._scheduler is None or threading.get_ident() != self._thread:
+            return 0.0
+        self._scheduler.seek(0)
+        return int(self._scheduler.read(64).split()[1]) / 1e9
+
+
+def _synchronise():
+    """A function that waits for the device; one that does nothing where no device was used."""
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        return torch.cuda.synchronize
+    if torch is not None and torch.backends.mps.is_available():
+        return torch.mps.synchronize
+    return lambda: None
+
+
+@dataclass(frozen=True)
+class Sample:
+    """How long one function takes. All times in seconds of wall time per call.
+
+    first: the first call, one-off costs included, which `times` leaves out.
+    times: one number a stretch, in the order they came.
+    calls: how many calls a stretch is made of, so that the clock's resolution does not matter.
+    """
+
+    first: float
+    times: tuple
+    calls: int
+
+    @property
+    def n(self):
+        """How many stretches were read."""
+        return len(self.times)
+
+    @property
+    def median(self):
+        return median(self.times)
+
+    @property
+    def spread(self):
+        """(low, high): the quartiles, between which the middle half of the times lies."""
+        if self.n < 2:
+            return self.times[0], self.times[0]
+        low, _, high = quantiles(self.times, n=4, method="inclusive")
+        return low, high
+
+    def __repr__(self):
+        low, high = self.spread
+        each = f" of {self.calls:,} calls" if self.calls > 1 else ""
+        middle = f"middle half {duration(low)} to {duration(high)}"
+        return f"{duration(self.median)} ({middle}, {self.n} readings{each}) · first call {duration(self.first)}"
+
+
+def bench(function, *arguments, seconds=0.5, most=1_000):
+    """Time `function(*arguments)`: the first call apart, then a reading after the other.
+
+    seconds: to be spent on readings after the first call; at least one is taken. most: readings at the most.
+    Raises TypeError for what is no function; whatever the function raises comes through.
+    """
+    if not callable(function):
+        raise TypeError(f"bench needs a function first, got a {type(function).__name__}: pass it without calling it.")
+    stopwatch, times = Stopwatch(), []
+    first = stopwatch(function, arguments, 1).wall
+    calls = stopwatch.calls_for(function, arguments)
+    start = perf_counter()
+    while not times or (len(times) < most and perf_counter() - start < seconds):
+        times.append(stopwatch(function, arguments, calls).wall / calls)
+    return Sample(first, tuple(times), calls)

@@ -1,14 +1,20 @@
 """What a series of paired timings says about their ratio, valid whenever one stops.
 
-Each pair gives a ratio. If the true median ratio is x, a pair lies above x as often as below it, so the pairs
-above x are the heads of a fair coin. Bet on that coin: put a share of the capital on "above" or on "below", and
-average the capital over all shares. Nobody wins for long at a fair game: the chance that the capital ever grows
-a thousandfold is at most one in a thousand, however often one looks and whenever one stops (Ville's inequality).
-So an x at which it did grow a thousandfold is not the median ratio.
+If the true median ratio is x, a pair lies above x as often as below it: its side is the toss of a fair coin. Bet on
+that coin. Nobody wins for long at a fair game: the chance that a capital of 1 ever grows to 1,000 is at most one in a
+thousand, however often one looks and whenever one stops (Ville's inequality). So where a capital did grow that far, x
+is not the median ratio. Ramdas, Grünwald, Vovk and Shafer, Game-theoretic statistics and safe anytime-valid inference,
+2023.
 
-Averaging over Beta(1/2, 1/2)-distributed shares gives the capital in closed form (Krichevsky and Trofimov, The
-performance of universal encoding, 1981; Ramdas, Grünwald, Vovk and Shafer, Game-theoretic statistics and safe
-anytime-valid inference, 2023). Only signs are used: neither heavy tails nor bursts change the odds.
+Two games are played, and each may err half as often as the whole:
+
+- At every x, on sides alone: neither heavy tails nor bursts change the odds. Averaged over all stakes the capital has a
+  closed form (Krichevsky and Trofimov, The performance of universal encoding, 1981), and the ratios at which it stays
+  small are an interval between two of the pairs.
+- At x = 1, with stakes that depend on the pair's size: where a coin draws the order of a pair, two equal functions are
+  exchangeable, so the side is a fair coin whatever the size. A size that a true difference would make more often than
+  noise is worth a higher stake; a pair torn apart by an interruption is worth none. This finds small differences with
+  fewer pairs. At any other x the two sides are not exchangeable, and the game would be unfair.
 """
 
 import math
@@ -17,9 +23,12 @@ from bisect import insort
 ERROR_RATE = 0.001
 """The chance that an interval ever misses, over the whole run: one rate for the whole book."""
 
+SHIFTS = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1, 2)
+"""True differences that are betted on, in units of the usual size of a pair's log ratio."""
 
-def capital(above, pairs):
-    """Natural logarithm of what a capital of 1 has grown to after `above` of `pairs` fair coins fell one way."""
+
+def log_capital(above, pairs):
+    """Natural logarithm of what 1 has grown to when `above` of `pairs` fair coins fell on one side."""
 
     def log_beta(a, b):
         return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
@@ -36,17 +45,33 @@ class PairedRatios:
     def __init__(self):
         self._sorted = []
         self._outside = 0  # how many pairs, from either end of the order, may not lie beyond the median ratio
+        self._sizes = []  # of the log ratios, sorted
+        self._above = [1.0] * len(SHIFTS)  # capitals of those who bet on a ratio above 1
+        self._below = [1.0] * len(SHIFTS)
 
     def __len__(self):
         return len(self._sorted)
 
     def add(self, ratio):
         """Take in one pair's ratio, a positive number."""
+        self._bet(math.log(ratio))
         insort(self._sorted, ratio)
         n, k = len(self._sorted), self._outside
-        while capital(k, n) >= -math.log(ERROR_RATE):  # no ratio with only k pairs below it can be the median
+        while log_capital(k, n) >= math.log(2 / ERROR_RATE):  # no ratio with only k pairs below it can be the median
             k += 1
         self._outside = k
+
+    def _bet(self, log_ratio):
+        size, seen = abs(log_ratio), self._sizes
+        usual = seen[len(seen) // 2] if seen else 0.0  # stakes may know the past and this pair's size, not its side
+        if usual and size:
+            for gambler, shift in enumerate(SHIFTS):
+                odds = _odds(size / usual, shift)
+                if log_ratio < 0:
+                    odds = 1 / odds
+                self._above[gambler] *= 2 * odds / (1 + odds)
+                self._below[gambler] *= 2 / (1 + odds)
+        insort(seen, size)
 
     @property
     def median(self):
@@ -58,9 +83,26 @@ class PairedRatios:
     def interval(self):
         """(low, high): the median ratios that are not ruled out; (0, inf) while there are too few pairs."""
         k = self._outside
-        return (self._sorted[k - 1], self._sorted[-k]) if k else (0.0, math.inf)
+        low, high = (self._sorted[k - 1], self._sorted[-k]) if k else (0.0, math.inf)
+        won = 4 / ERROR_RATE * len(SHIFTS)  # half the error rate is this game's, and half of that each direction's
+        if sum(self._above) >= won:
+            low = max(low, math.nextafter(1, 2))
+        elif sum(self._below) >= won:
+            high = min(high, math.nextafter(1, 0))
+        return low, max(
+            low, high
+        )  # should the two games ever disagree, which errs once in a thousand, nothing is below
 
     def above(self, x):
         """True if the median ratio is above x, False if it is below, None while neither is certain."""
         low, high = self.interval
         return True if low > x else False if high < x else None
+
+
+def _odds(size, shift):
+    """How many times likelier a pair of this size is to fall on the side of a true shift than on the other.
+
+    Both in units of the usual size, under Student's t with 3 degrees of freedom: tails as heavy as timings have, so
+    that the odds go back to even for a size that only an interruption explains.
+    """
+    return ((3 + (size + shift) ** 2) / (3 + (size - shift) ** 2)) ** 2

@@ -1,0 +1,118 @@
+"""The clock: first call apart, fast functions looped, the scheduler asked where it answers."""
+
+import gc
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from steptime import bench, measure
+from steptime.measure import SCHEDULER, SHORTEST, Sample, Stopwatch
+
+needs_scheduler = pytest.mark.skipif(not SCHEDULER.exists(), reason="this system does not tell who waited for a core")
+
+
+def test_the_first_call_is_kept_apart():
+    table = []
+
+    def lazy():
+        if not table:
+            time.sleep(0.05)
+            table.append(1)
+
+    sample = bench(lazy, seconds=0.1)
+    assert sample.first > 0.05 and sample.median < 0.005
+
+
+def test_a_sleep_is_measured_as_wall_time():
+    sample = bench(time.sleep, 0.01, seconds=0.2)
+    low, high = sample.spread
+    assert 0.01 <= low <= sample.median <= high < 0.03 and sample.n == len(sample.times) >= 5 and sample.calls == 1
+
+
+def test_a_fast_function_is_looped_and_the_loop_is_named():
+    sample = bench(len, "abc", seconds=0.05)
+    assert sample.calls * sample.median > SHORTEST / 3 and sample.calls > 100
+    assert f"readings of {sample.calls:,} calls" in repr(sample)
+
+
+def test_twice_the_work_takes_twice_the_time():
+    def spin(rounds):
+        for _ in range(rounds):
+            pass
+
+    assert 1.5 < bench(spin, 40_000).median / bench(spin, 20_000).median < 2.7
+
+
+def test_a_slow_function_is_read_once_at_least():
+    assert bench(time.sleep, 0.05, seconds=0.001).n == 1
+
+
+def test_the_quartiles_of_a_sample():
+    sample = Sample(first=9.0, times=(1.0, 2.0, 3.0, 4.0, 100.0), calls=1)
+    assert sample.median == 3 and sample.spread == (2, 4) and sample.n == 5
+    assert repr(sample) == "3.00 s (middle half 2.00 s to 4.00 s, 5 readings) · first call 9.00 s"
+    assert Sample(9.0, (1.0,), 1).spread == (1, 1)
+
+
+def test_what_is_no_function_is_a_sentence():
+    with pytest.raises(TypeError, match="got a float: pass it without calling it"):
+        bench(3.0)
+
+
+def test_what_the_function_raises_comes_through_and_the_collector_is_on_again():
+    def broken():
+        raise KeyError("weights")
+
+    with pytest.raises(KeyError):
+        bench(broken)
+    assert gc.isenabled()
+
+
+def test_the_garbage_collector_waits_and_is_left_as_it_was():
+    seen = []
+    Stopwatch()(lambda: seen.append(gc.isenabled()), (), 2)
+    assert seen == [False, False] and gc.isenabled()
+    gc.disable()
+    try:
+        Stopwatch()(lambda: None, (), 1)
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+@needs_scheduler
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system cannot confine a process to one core")
+def test_a_stretch_that_lost_its_core_says_how_long_it_waited():
+    program = (
+        "import os, subprocess, sys; from steptime.measure import Stopwatch\n"
+        "os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
+        "rival = subprocess.Popen([sys.executable, '-c', 'while True: pass'])\n"
+        "try: print(*Stopwatch()(lambda: sum(range(100_000)), (), 400))\n"
+        "finally: rival.kill()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    wall, waited = map(float, done.stdout.split())
+    assert 0.2 * wall < waited < wall  # two processes on one core: each waits about half of the time
+
+
+def test_sleeping_is_not_waiting_for_a_core():
+    reading = Stopwatch()(time.sleep, (0.05,), 1)
+    assert reading.wall >= 0.05 and reading.waited < 0.04
+
+
+def test_without_scheduler_statistics_nobody_is_known_to_have_waited(monkeypatch, tmp_path):
+    monkeypatch.setattr(measure, "SCHEDULER", tmp_path / "none")
+    assert Stopwatch()(time.sleep, (0.001,), 1).waited == 0
+
+
+def test_another_thread_is_measured_without_asking_the_scheduler_of_the_first():
+    import threading
+
+    stopwatch, readings = Stopwatch(), []
+    other = threading.Thread(target=lambda: readings.append(stopwatch(sum, (range(1_000),), 5)))
+    other.start()
+    other.join()
+    assert readings[0].wall > 0 and readings[0].waited == 0
