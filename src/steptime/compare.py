@@ -7,7 +7,6 @@ import random
 from contextlib import nullcontext, redirect_stdout
 from numbers import Real
 from statistics import median
-from time import perf_counter
 
 from tqdm import tqdm
 
@@ -20,7 +19,7 @@ from steptime.style import COLOURS, Picture, figure
 from steptime.units import duration, times
 
 FIRST_LOOK = 24  # pairs; nothing can be said before 14
-FIRST_SECONDS = 0.25  # a first look lasts at least this long, so that one moment does not speak for all
+FIRST_SECONDS = 0.1  # a first look lasts at least this long, so that one moment does not speak for all
 WARM_UP = 0.2  # of the budget, at most
 INTERRUPTED = 0.002  # of a pair's time spent waiting for a core: such a pair says more of the neighbours than of us
 PROGRESS = "{l_bar}{bar}| {n:.1f} of {total:.1f} s"  # shown once it lasts two seconds
@@ -48,13 +47,12 @@ def compare(a, b, *arguments, same=0.0, budget=10.0, guess=None):
         raise ValueError(f"compare: budget is in seconds, above 0, not {budget!r}.")
     if not (guess is None or (_is_number(guess) and guess > 0)):
         raise ValueError(f"compare: guess is how many times faster, a number above 0, not {guess!r}.")
-    start = perf_counter()
-    seen_a, seen_b = (_observe(function, arguments) for function in (a, b))
-    verdict = _same_answer(seen_a.answer, seen_b.answer, same)
-    race = Race(_Side(a, arguments, seen_a), _Side(b, arguments, seen_b), verdict, budget, guess)
-    race._left -= perf_counter() - start
+    seen = [_observe(function, arguments) for function in (a, b)]
+    verdict = _same_answer(*(each.answer for each in seen), same)
+    sides = [Side(function, arguments, each) for function, each in zip((a, b), seen, strict=True)]
+    race = Race(*sides, verdict, budget, guess, Stopwatch())
     if verdict.answer is not False:
-        race._draw(lambda: len(race.ratios) >= FIRST_LOOK and perf_counter() - start >= FIRST_SECONDS)
+        race.look()
     return race
 
 
@@ -67,10 +65,11 @@ class Race:
     stopped: whether Ctrl-C ended the measuring.
     """
 
-    def __init__(self, a, b, same, budget, guess):
+    def __init__(self, a, b, same, budget, guess, stopwatch):
         self.same, self.guess, self.budget = same, guess, budget
         self.ratios, self.interrupted, self.stopped = PairedRatios(), 0, False
-        self._a, self._b, self._left, self._stopwatch, self._coin = a, b, budget, Stopwatch(), random.Random()
+        self._a, self._b, self._stopwatch, self._coin = a, b, stopwatch, random.Random()
+        self._spent = a.read[0] + b.read[0]  # seconds of the budget; the first calls count
 
     @property
     def ratio(self):
@@ -91,6 +90,10 @@ class Race:
     def seconds_b(self):
         """b's wall time per call in each pair, in seconds, in the order they came."""
         return tuple(self._b.kept)
+
+    def look(self):
+        """Draw the pairs of a first look, unless the budget is spent before."""
+        self._draw(lambda: len(self.ratios) >= FIRST_LOOK and self._spent >= FIRST_SECONDS)
 
     def at_least(self, x):
         """Verdict: is b at least x times faster than a? Draws pairs until that is certain or the budget is spent.
@@ -183,14 +186,13 @@ class Race:
 
     def _draw(self, is_enough):
         """Draw pairs until there are enough or the budget is spent; Ctrl-C ends it and keeps what there is."""
-        spent = self.budget - self._left
         try:
-            with tqdm(total=self.budget, initial=spent, delay=2, leave=False, bar_format=PROGRESS) as bar:
-                while self._left > 0 and not self.stopped and not is_enough():
-                    start = perf_counter()
+            with tqdm(total=self.budget, initial=self._spent, delay=2, leave=False, bar_format=PROGRESS) as bar:
+                while self._spent < self.budget and not self.stopped and not is_enough():
+                    start = self._stopwatch.now()
                     self._draw_pair()
-                    self._left -= perf_counter() - start
-                    bar.update(min(perf_counter() - start, bar.total - bar.n))
+                    self._spent += self._stopwatch.now() - start
+                    bar.update(min(self._spent, self.budget) - bar.n)
         except KeyboardInterrupt:
             self.stopped = True
 
@@ -221,13 +223,16 @@ class Race:
 
     def _is_warming(self):
         """True while a side still gets faster, for the first ten pairs, and never beyond its part of the budget."""
-        if len(self.ratios) or self.interrupted or self.budget - self._left > WARM_UP * self.budget:
+        if len(self.ratios) or self.interrupted or self._spent > WARM_UP * self.budget:
             return False
         return self._a.is_warming() or self._b.is_warming()
 
 
-class _Side:
-    """One of the two functions with what was read of it; times in seconds per call."""
+class Side:
+    """One of the two functions with what was read of it; times in seconds per call.
+
+    seen: the Observation of its first call.
+    """
 
     def __init__(self, function, arguments, seen):
         self.function, self.arguments, self.printed = function, arguments, seen.printed
