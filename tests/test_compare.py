@@ -346,12 +346,32 @@ def test_a_function_too_slow_for_the_budget_is_told_what_budget_it_needs():
     start = time.perf_counter()
     race = compare(lambda: sleeping(0.3), lambda: sleeping(0.1), budget=0.3)
     assert time.perf_counter() - start < 1.2
-    assert "no pairs" in repr(race) and "The budget of 0.3 s is spent: a first look takes about budget=19." in repr(
-        race
-    )
+    assert ", 1 pairs" in repr(race) and "budget of 0.3 s is spent: a first look takes about budget=19." in repr(race)
     assert race.at_least(1).answer is None
+
+
+def test_a_first_call_longer_than_the_budget_does_not_spend_it():
+    compiled = []
+
+    def lazy():
+        if not compiled:
+            time.sleep(0.6)
+            compiled.append(1)
+        return spin(2_000)
+
+    assert compare(slow, lazy, budget=0.5).at_least(5).answer is True
+
+
+def test_there_is_nothing_to_plot_where_nothing_was_timed():
     with pytest.raises(ValueError, match="no pair was timed"):
-        race.plot()
+        compare(slow, lambda: 8).plot()
+
+
+def test_where_every_pair_is_interrupted_they_are_kept_all_the_same(monkeypatch):
+    monkeypatch.setattr("steptime.compare.INTERRUPTED", -1.0)
+    race = compare(slow, fast)
+    assert race.interrupted == race.drawn and len(race.ratios) > 0.5 * race.drawn
+    assert race.at_least(10).answer is True
 
 
 @pytest.mark.parametrize("budget", [0.5, 1.5])
@@ -406,7 +426,7 @@ def test_the_random_numbers_of_others_are_left_alone():
 def test_without_scheduler_statistics_a_race_is_run_all_the_same(monkeypatch, tmp_path):
     monkeypatch.setattr(measure, "SCHEDULER", tmp_path / "none")
     race = compare(slow, fast)
-    assert race.at_least(10).answer is True and race.interrupted == 0
+    assert race.at_least(10).answer is True and race.interrupted == 0 and race.drawn
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system cannot confine a process to one core")

@@ -30,7 +30,7 @@ def compare(a, b, *arguments, same=0.0, budget=10.0, guess=None):
     """Race `b(*arguments)` against `a(*arguments)`; the ratio is a's time over b's, above 1 where b is faster.
 
     same: how far b's answer may be from a's, relative to the largest magnitude in a's (see `answers.difference`).
-    budget: seconds of measuring at most; verdicts that need more pairs draw on it later.
+    budget: seconds of measuring at most, after a first call of each; verdicts that need more pairs draw on it later.
     guess: how many times faster you think b is, to be shown beside the answer.
     Answers are compared first, and where they differ nothing is timed. Then pairs are drawn: one stretch of calls
     of each side in coin-flip order, both stretches equally long. Times are wall time.
@@ -61,15 +61,16 @@ class Race:
 
     same: Verdict on the answers.
     ratios: PairedRatios, a's time over b's, of all pairs that were kept.
-    interrupted: how many pairs were discarded because another process had the core.
+    drawn: how many pairs came after the warm-up. interrupted: in how many of them another process had the core for a
+        while; they are discarded, unless nearly all are.
     stopped: whether Ctrl-C ended the measuring.
     """
 
     def __init__(self, a, b, same, budget, guess, stopwatch):
         self.same, self.guess, self.budget = same, guess, budget
-        self.ratios, self.interrupted, self.stopped = PairedRatios(), 0, False
+        self.ratios, self.drawn, self.interrupted, self.stopped = PairedRatios(), 0, 0, False
         self._a, self._b, self._stopwatch, self._coin = a, b, stopwatch, random.Random()
-        self._spent = a.read[0] + b.read[0]  # seconds of the budget; the first calls count
+        self._spent = 0.0  # seconds of the budget
 
     @property
     def ratio(self):
@@ -201,13 +202,14 @@ class Race:
         self._set_calls()
         order = [a, b] if self._coin.random() < 0.5 else [b, a]
         waited = sum(side.run(self._stopwatch) for side in order)
-        pair = a.last * a.calls + b.last * b.calls
-        if self._is_warming():
+        took = a.last * a.calls + b.last * b.calls
+        if self._is_warming(took):
             return
-        clean = len(self.ratios) / max(1, len(self.ratios) + self.interrupted)
-        # Whichever side was hit, the pair goes; unless hardly any is left, and then noisy pairs are better than none.
-        if waited > INTERRUPTED * pair and (clean > 0.1 or self.interrupted < FIRST_LOOK):
-            self.interrupted += 1
+        was_interrupted = waited > INTERRUPTED * took
+        self.drawn += 1
+        self.interrupted += was_interrupted
+        # Whichever side was hit, the pair goes; unless nearly all are hit, and then noisy pairs are better than none.
+        if was_interrupted and self.interrupted <= 0.9 * max(self.drawn, FIRST_LOOK):
             return
         a.kept.append(a.last)
         b.kept.append(b.last)
@@ -221,9 +223,9 @@ class Race:
         if max(a.recent, b.recent) < 1.2 * min(a.recent, b.recent):
             a.calls = b.calls = max(a.calls, b.calls)  # equal functions must be exchangeable, to the last call
 
-    def _is_warming(self):
-        """True while a side still gets faster, for the first ten pairs, and never beyond its part of the budget."""
-        if len(self.ratios) or self.interrupted or self._spent > WARM_UP * self.budget:
+    def _is_warming(self, took):
+        """True for the first ten pairs and while a side still gets faster, but never beyond its part of the budget."""
+        if self.drawn or self._spent + took > WARM_UP * self.budget:
             return False
         return self._a.is_warming() or self._b.is_warming()
 
