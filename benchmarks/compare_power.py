@@ -85,31 +85,37 @@ def record(workload, slowdown, seconds):
 
 
 class Replay:
-    """A stopwatch that reads a recorded series; with `swap`, a coin says which side of a pair is called the slower."""
+    """A stopwatch that reads a recorded series, from pair to pair as the race asks for stretches of either side.
+
+    With `swap`, a coin says for each pair which of its readings is called the slower side's.
+    """
 
     def __init__(self, pairs, start, swap):
-        self._pairs, self._swap, self._now = pairs, swap, 0.0
-        self._next, self._coins, self._start = [0, 0], {}, start
+        self._pairs, self._swap, self._now, self._place = pairs, swap, 0.0, start
+        self._turn()
 
     def now(self):
         return self._now
 
+    def _turn(self):
+        """Go to the next pair."""
+        *readings, self._between = self._pairs[self._place % len(self._pairs)]
+        self._left = dict(enumerate(readings[::-1] if self._swap and random.random() < 0.5 else readings))
+        self._place += 1
+
     def __call__(self, function, arguments, calls):
-        side = function.args[0]
         readings = []
         for _ in range(calls):
-            place = self._next[side]
-            self._next[side] += 1
-            *pair, between = self._pairs[(self._start + place) % len(self._pairs)]
-            swapped = self._swap and self._coins.setdefault(place, random.random() < 0.5)
-            readings.append(pair[side ^ swapped])
-            self._now += pair[side ^ swapped].wall + between / 2
+            if function.args[0] not in self._left:
+                self._turn()
+            readings.append(self._left.pop(function.args[0]))
+            self._now += readings[-1].wall + self._between / 2
         return Reading(sum(each.wall for each in readings), sum(each.waited for each in readings))
 
 
 def replay(pairs, start, budget, swap):
     """One race on a recorded series: (True where it found the first side slower, seconds it took, its interval)."""
-    seen = Observation(0, pairs[start][0].wall, printed=False, changed=None)
+    seen = Observation(0, pairs[start][0].wall, printed=False)
     both = [Side(functools.partial(loop, side), (), seen) for side in (0, 1)]
     stopwatch = Replay(pairs, start, swap)
     race = Race(*both, Verdict(True), budget, None, stopwatch)
@@ -192,11 +198,11 @@ def tasks(quick):
     replays = 100 if quick else 500
     for condition in ("quiet", "noisy"):
         for workload, slowdown, budget, seconds in (
-            ("py200", 0, 2, 90),
-            ("py200", 0.005, 2, 90),
-            ("th5ms", 0, 2, 90),
-            ("th5ms", 0.02, 2, 120),
-            ("th5ms", 0.01, 5, 180),
+            ("py200", 0, 2, 60),
+            ("py200", 0.005, 2, 60),
+            ("th5ms", 0, 2, 60),
+            ("th5ms", 0.02, 2, 100),
+            ("th5ms", 0.01, 5, 120),
         ):
             length = max(budget * 2, seconds * scale)
             key = f"differs, {workload} slowed by {slowdown:.1%}, {budget} s"
@@ -208,7 +214,7 @@ def tasks(quick):
         yield "two copies of one function, fresh processes", condition, (copies_task, max(3, round(32 * scale)))
     for workload in WORKLOADS:
         for slowdown in (0, 0.02):
-            comparisons = max(2, round(50 * scale / 2))
+            comparisons = max(2, round(50 * scale))
             key = f"peers, {workload} slowed by {slowdown:.1%}, 2 s"
             yield key, "noisy", (peers_task, workload, slowdown, comparisons)
 

@@ -36,15 +36,7 @@ def minimum_of_runs(a, b):
 
 
 def torch_benchmark(a, b):
-    """torch.utils.benchmark: blocked_autorange on each; medians that differ in its significant figures."""
-    measured = [_blocked(function) for function in (a, b)]
-    figures = min(each.significant_figures for each in measured)
-    shown = [torch.utils.benchmark.utils.common.trim_sigfig(each.median, figures) for each in measured]
-    return _slower(*shown) if shown[0] != shown[1] else None
-
-
-def torch_benchmark_quartiles(a, b):
-    """torch.utils.benchmark again; middle halves that do not overlap."""
+    """torch.utils.benchmark: blocked_autorange on each; a difference where the middle halves do not overlap."""
     measured = [_blocked(function) for function in (a, b)]
     lows, highs = [each._p25 for each in measured], [each._p75 for each in measured]
     return _slower(measured[0].median, measured[1].median) if max(lows) > min(highs) else None
@@ -73,7 +65,7 @@ def _slower(a, b):
     return "a" if a > b else "b"
 
 
-PEERS = (timeit_welch, minimum_of_runs, torch_benchmark, torch_benchmark_quartiles, nanobench_abba)
+PEERS = (timeit_welch, minimum_of_runs, torch_benchmark, nanobench_abba)
 
 
 def take_turns(a, b, comparisons):

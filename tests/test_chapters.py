@@ -6,7 +6,7 @@ from book.chapters import ROOT, all_chapters, code_cells, find_chapters
 from book.rules import RULES, dead_links, is_a_pair, pictures_without_alt
 from book.run import printed
 
-PAGES = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+PAGES = [page for folder in (".", "docs", "benchmarks") for page in sorted((ROOT / folder).glob("*.md"))]
 
 
 @pytest.mark.parametrize("chapter", all_chapters(), ids=lambda chapter: chapter.name)

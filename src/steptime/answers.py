@@ -6,6 +6,8 @@ from numbers import Number
 
 import numpy as np
 
+from steptime.claims import Verdict
+
 
 class Unlike(Exception):
     """Two answers that no tolerance can reconcile: another type, shape, length or set of keys."""
@@ -37,6 +39,22 @@ def difference(expected, actual):
         return 0.0 if expected == actual else math.inf
     except Exception:
         raise Unlike(f"two of {_kind(expected)} cannot be compared") from None
+
+
+def agreement(expected, actual, same):
+    """Verdict: are two answers at most `same` apart, as `difference` measures it?
+
+    Nobody can tell where both are None: a function that returns nothing shows nothing.
+    """
+    if expected is None and actual is None:
+        return Verdict(None, "both return None: let them return what they compute")
+    try:
+        worst = difference(expected, actual)
+    except Unlike as unlike:
+        return Verdict(False, str(unlike))
+    shown = f"{worst:.1g}" if worst else "exactly"
+    evidence = shown if worst <= same else f"{shown} apart, {same:g} allowed"
+    return Verdict(worst <= same, evidence, margin=same / worst if worst else None)
 
 
 def _array_difference(expected, actual):

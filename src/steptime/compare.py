@@ -10,10 +10,10 @@ from statistics import median
 
 from tqdm import tqdm
 
-from steptime.answers import Unlike, difference
+from steptime.answers import agreement
 from steptime.claims import Verdict
 from steptime.measure import SHORTEST, Stopwatch
-from steptime.observe import observe
+from steptime.observe import guard, name_of, observe
 from steptime.sequential import PairedRatios
 from steptime.style import COLOURS, Picture, figure
 from steptime.units import duration, times
@@ -21,7 +21,7 @@ from steptime.units import duration, times
 FIRST_LOOK = 24  # pairs; nothing can be said before 14
 FIRST_SECONDS = 0.1  # a first look lasts at least this long, so that one moment does not speak for all
 WARM_UP = 0.2  # of the budget, at most
-INTERRUPTED = 0.002  # of a pair's time spent waiting for a core: such a pair says more of the neighbours than of us
+INTERRUPTED = 0.02  # of a stretch spent waiting for a core: such a one tells more of the neighbours than of us
 PROGRESS = "{l_bar}{bar}| {n:.1f} of {total:.1f} s"  # shown once it lasts two seconds
 PLACEMENT = 0.03  # two copies of one function can differ by this much for good, by where they lie in memory
 
@@ -47,8 +47,8 @@ def compare(a, b, *arguments, same=0.0, budget=10.0, guess=None):
         raise ValueError(f"compare: budget is in seconds, above 0, not {budget!r}.")
     if not (guess is None or (_is_number(guess) and guess > 0)):
         raise ValueError(f"compare: guess is how many times faster, a number above 0, not {guess!r}.")
-    seen = [_observe(function, arguments) for function in (a, b)]
-    verdict = _same_answer(*(each.answer for each in seen), same)
+    seen = [observe(function, arguments) for function in (a, b)]
+    verdict = agreement(*(each.answer for each in seen), same)
     sides = [Side(function, arguments, each) for function, each in zip((a, b), seen, strict=True)]
     race = Race(*sides, verdict, budget, guess, Stopwatch())
     if verdict.answer is not False:
@@ -60,15 +60,15 @@ class Race:
     """What a comparison saw so far. Shown in one line; its verdicts draw more pairs where they need them.
 
     same: Verdict on the answers.
-    ratios: PairedRatios, a's time over b's, of all pairs that were kept.
-    drawn: how many pairs came after the warm-up. interrupted: in how many of them another process had the core for a
-        while; they are discarded, unless nearly all are.
+    ratios: PairedRatios, a's time over b's.
+    stretches: how many were read. interrupted: in how many of them another process had the core for a while; these are
+        read again, unless nearly all are.
     stopped: whether Ctrl-C ended the measuring.
     """
 
     def __init__(self, a, b, same, budget, guess, stopwatch):
         self.same, self.guess, self.budget = same, guess, budget
-        self.ratios, self.drawn, self.interrupted, self.stopped = PairedRatios(), 0, 0, False
+        self.ratios, self.stretches, self.interrupted, self.stopped = PairedRatios(), 0, 0, False
         self._a, self._b, self._stopwatch, self._coin = a, b, stopwatch, random.Random()
         self._spent = 0.0  # seconds of the budget
 
@@ -190,9 +190,7 @@ class Race:
         try:
             with tqdm(total=self.budget, initial=self._spent, delay=2, leave=False, bar_format=PROGRESS) as bar:
                 while self._spent < self.budget and not self.stopped and not is_enough():
-                    start = self._stopwatch.now()
                     self._draw_pair()
-                    self._spent += self._stopwatch.now() - start
                     bar.update(min(self._spent, self.budget) - bar.n)
         except KeyboardInterrupt:
             self.stopped = True
@@ -200,32 +198,43 @@ class Race:
     def _draw_pair(self):
         a, b = self._a, self._b
         self._set_calls()
-        order = [a, b] if self._coin.random() < 0.5 else [b, a]
-        waited = sum(side.run(self._stopwatch) for side in order)
-        took = a.last * a.calls + b.last * b.calls
-        if self._is_warming(took):
-            return
-        was_interrupted = waited > INTERRUPTED * took
-        self.drawn += 1
-        self.interrupted += was_interrupted
-        # Whichever side was hit, the pair goes; unless nearly all are hit, and then noisy pairs are better than none.
-        if was_interrupted and self.interrupted <= 0.9 * max(self.drawn, FIRST_LOOK):
-            return
-        a.kept.append(a.last)
-        b.kept.append(b.last)
-        self.ratios.add(a.last / b.last)
+        for side in (a, b) if self._coin.random() < 0.5 else (b, a):
+            self._read(side)
+        if not self._is_warming():
+            a.kept.append(a.read[-1])
+            b.kept.append(b.read[-1])
+            self.ratios.add(a.read[-1] / b.read[-1])
+
+    def _read(self, side):
+        """Read a stretch of one side that kept its core; again where it did not, whichever side it is.
+
+        Where nearly all lose it, a noisy stretch is better than none.
+        """
+        while True:
+            start = self._stopwatch.now()
+            reading = side.run(self._stopwatch)
+            self._spent += self._stopwatch.now() - start
+            self.stretches += 1
+            if reading.waited <= INTERRUPTED * reading.wall:
+                break
+            self.interrupted += 1
+            if self.interrupted > 0.9 * max(self.stretches, FIRST_LOOK) or self._spent >= self.budget:
+                break
+        side.read.append(reading.wall / side.calls)
 
     def _set_calls(self):
         """Let both stretches last as long as one call of the slower side: interruptions then fall on either alike."""
         a, b = self._a, self._b
+        if not a.read:  # the first calls, with their one-off costs, say nothing yet of those that follow
+            return
         stretch = max(a.recent, b.recent, SHORTEST)
         a.calls, b.calls = max(1, round(stretch / a.recent)), max(1, round(stretch / b.recent))
         if max(a.recent, b.recent) < 1.2 * min(a.recent, b.recent):
             a.calls = b.calls = max(a.calls, b.calls)  # equal functions must be exchangeable, to the last call
 
-    def _is_warming(self, took):
+    def _is_warming(self):
         """True for the first ten pairs and while a side still gets faster, but never beyond its part of the budget."""
-        if self.drawn or self._spent + took > WARM_UP * self.budget:
+        if len(self.ratios) or self._spent > WARM_UP * self.budget:
             return False
         return self._a.is_warming() or self._b.is_warming()
 
@@ -233,17 +242,14 @@ class Race:
 class Side:
     """One of the two functions with what was read of it; times in seconds per call.
 
-    seen: the Observation of its first call.
+    seen: the Observation of its first call. calls: in one stretch. read: after the first call, all of them. kept: in
+    the pairs that count.
     """
 
     def __init__(self, function, arguments, seen):
         self.function, self.arguments, self.printed = function, arguments, seen.printed
-        self.name = _name(function)
-        self.calls, self.read, self.kept = 1, [seen.seconds], []
-
-    @property
-    def last(self):
-        return self.read[-1]
+        self.name, self.first = name_of(function), seen.seconds
+        self.calls, self.read, self.kept = 1, [], []
 
     @property
     def recent(self):
@@ -252,57 +258,19 @@ class Side:
 
     @property
     def median(self):
-        return median(self.kept or self.read)
+        return median(self.kept or self.read or [self.first])
 
     def run(self, stopwatch):
-        """Read one more stretch; how long it stood in line for a core."""
+        """The Reading of one more stretch."""
         with redirect_stdout(io.StringIO()) if self.printed else nullcontext():
-            reading = _guard(self.function, stopwatch, self.function, self.arguments, self.calls)
-        self.read.append(reading.wall / self.calls)
-        return reading.waited
+            return guard(self.function, stopwatch, self.function, self.arguments, self.calls)
 
     def is_warming(self):
-        return len(self.read) <= 10 or median(self.read[-3:]) < 0.95 * median(self.read[-6:-3])
-
-
-def _observe(function, arguments):
-    seen = _guard(function, observe, function, arguments)
-    if seen.changed is not None:
-        raise ValueError(
-            f"compare: {_name(function)} changes its argument {seen.changed + 1}, so each call would get another one: "
-            "let it work on a copy."
-        )
-    return seen
-
-
-def _guard(function, act, *arguments):
-    """Do something with a function; where that raises, say whose fault it is."""
-    try:
-        return act(*arguments)
-    except Exception as error:
-        raise RuntimeError(f"compare: {_name(function)} raised {type(error).__name__}: {error}") from error
-
-
-def _same_answer(expected, actual, same):
-    if expected is None and actual is None:
-        return Verdict(None, "both return None: let them return what they compute")
-    try:
-        worst = difference(expected, actual)
-    except Unlike as unlike:
-        return Verdict(False, str(unlike))
-    shown = f"{worst:.1g}" if worst else "exactly"
-    evidence = shown if worst <= same else f"{shown} apart, {same:g} allowed"
-    return Verdict(worst <= same, evidence, margin=same / worst if worst else None)
+        return len(self.read) < 10 or median(self.read[-3:]) < 0.95 * median(self.read[-6:-3])
 
 
 def _is_number(value):
     return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _name(function):
-    while isinstance(function, functools.partial):
-        function = function.func
-    return getattr(function, "__name__", type(function).__name__)
 
 
 def _code(function):

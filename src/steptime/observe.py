@@ -4,6 +4,7 @@ import io
 import sys
 from contextlib import redirect_stdout
 from dataclasses import dataclass
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -17,26 +18,50 @@ class Observation:
     """What one call did.
 
     answer: a copy, which later calls cannot write over. seconds: of wall time, one-off costs included.
-    printed: whether it wrote to standard output. changed: the place of the first argument it changed, or None.
+    printed: whether it wrote to standard output.
     """
 
     answer: Any
     seconds: float
     printed: bool
-    changed: int | None
 
 
 def observe(function, arguments):
-    """Call a function once and watch it. Raises TypeError where it returns before its work is done."""
+    """Call a function once and watch it.
+
+    Raises RuntimeError where it raises, ValueError where it changes an argument, so that each call would get another
+    one, and TypeError where it returns before its work is done.
+    """
     before = [_snapshot(argument) for argument in arguments]
     with redirect_stdout(_Ear(sys.stdout)) as ear:
         start = perf_counter()
-        answer = function(*arguments)
+        answer = guard(function, function, *arguments)
         seconds = perf_counter() - start
     if hasattr(answer, "__next__") or hasattr(answer, "__await__"):
-        raise TypeError(f"it returns a {type(answer).__name__}, whose work is still to be done: let it finish.")
-    changed = [place for place, old in enumerate(before) if not _equal(old, arguments[place])]
-    return Observation(_snapshot(answer), seconds, ear.heard, changed[0] if changed else None)
+        kind = type(answer).__name__
+        raise TypeError(f"{name_of(function)} returns a {kind}, whose work is still to be done: let it finish.")
+    for place, (old, new) in enumerate(zip(before, arguments, strict=True), start=1):
+        if not _equal(old, new):
+            raise ValueError(
+                f"{name_of(function)} changes its argument {place}, so each call would get another one: "
+                "let it work on a copy."
+            )
+    return Observation(_snapshot(answer), seconds, ear.heard)
+
+
+def guard(function, act, *arguments):
+    """Do something with a function. Raises RuntimeError, which says whose fault it is, where that raises."""
+    try:
+        return act(*arguments)
+    except Exception as error:
+        raise RuntimeError(f"{name_of(function)} raised {type(error).__name__}: {error}") from error
+
+
+def name_of(function):
+    """What a person calls a function."""
+    while isinstance(function, partial):
+        function = function.func
+    return getattr(function, "__name__", type(function).__name__)
 
 
 class _Ear(io.TextIOBase):
