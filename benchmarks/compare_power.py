@@ -4,11 +4,14 @@
     python benchmarks/compare_power.py --quick    five minutes, with wider bounds
 
 One code object is made slower through its argument, so that the truth is known. Series of pairs are recorded once and
-the race is replayed on them with a stopwatch that reads the recording; where the length of a stretch depends on the
-race itself (`at_least`, copies of code) the race is run. The figures land in `.compare_power/` as they come.
+the race is replayed on them with a stopwatch that reads the recording: on windows that do not overlap where there is a
+difference to find, and where there is none on the same windows again and again, with a coin that says which side of a
+pair is called which. Where the length of a stretch depends on the race itself (`at_least`, copies of code) the race is
+run. The figures land in `.compare_power/` as they come, apart for each state of the code.
 """
 
 import functools
+import hashlib
 import json
 import random
 import subprocess
@@ -32,6 +35,7 @@ from steptime.measure import Reading, Stopwatch
 from steptime.observe import Observation
 
 FOLDER = ROOT / ".compare_power"
+OWN_WORK = 60e-6  # seconds that a race spends on a pair beside its stretches, measured
 NUMBERS = torch.rand(2_000_000) + 1
 ANSWERS = torch.empty_like(NUMBERS)
 
@@ -93,12 +97,14 @@ class Replay:
     def __init__(self, pairs, start, swap):
         self._pairs, self._swap, self._now, self._place = pairs, swap, 0.0, start
         self._turn()
+        self._now = 0.0
 
     def now(self):
         return self._now
 
     def _turn(self):
-        """Go to the next pair."""
+        """Go to the next pair; the race's own work goes by the clock too."""
+        self._now += OWN_WORK
         *readings, self._between = self._pairs[self._place % len(self._pairs)]
         self._left = dict(enumerate(readings[::-1] if self._swap and random.random() < 0.5 else readings))
         self._place += 1
@@ -114,28 +120,27 @@ class Replay:
 
 
 def replay(pairs, start, budget, swap):
-    """One race on a recorded series: (True where it found the first side slower, seconds it took, its interval)."""
+    """One race on a recorded series: (1, -1 or None for the side found slower, seconds it took, its interval)."""
     seen = Observation(0, pairs[start][0].wall, printed=False)
     both = [Side(functools.partial(loop, side), (), seen) for side in (0, 1)]
     stopwatch = Replay(pairs, start, swap)
     race = Race(*both, Verdict(True), budget, None, stopwatch)
     race.look()
-    differs = race.differs().answer
-    return (race.interval[0] > 1 if differs else None), stopwatch.now(), race.interval
+    race.differs()
+    return race.ratios.shifted, stopwatch.now(), race.interval
 
 
-def differs_task(workload, slowdown, budget, seconds, replays):
-    """Replays of `differs()` on one recorded series."""
-    pairs = record(workload, slowdown, seconds)
+def differs_task(workload, slowdown, budget, windows, rounds):
+    """Replays of `differs()` on one recorded series, `rounds` times on each of its windows."""
+    pairs = record(workload, slowdown, budget * windows)
     truth = sides(workload, 1 + slowdown)[2]
-    starts = [round(index * len(pairs) / replays) for index in range(replays)]
+    starts = [round(index * len(pairs) / windows) for index in range(windows)] * rounds
     outcomes = [replay(pairs, start, budget, swap=not slowdown) for start in starts]
-    found = [(answer, took) for answer, took, _ in outcomes if answer is not None]
-    right = sorted(took for answer, took in found if answer and slowdown)
+    right = sorted(took for side, took, _ in outcomes if side == 1 and slowdown)
     return {
-        "n": replays,
+        "n": len(outcomes),
         "right": len(right),
-        "wrong": len(found) - len(right),
+        "wrong": sum(side is not None for side, _, _ in outcomes) - len(right),
         "covered": sum(low <= truth <= high for _, _, (low, high) in outcomes),
         "median_s": right[len(right) // 2] if right else None,
     }
@@ -193,73 +198,83 @@ def peers_task(workload, slowdown, comparisons):
 
 
 def tasks(quick):
-    """(key, condition, function and arguments) of all that is measured."""
-    scale = 0.08 if quick else 1
-    replays = 100 if quick else 500
-    for condition in ("quiet", "noisy"):
-        for workload, slowdown, budget, seconds in (
-            ("py200", 0, 2, 60),
-            ("py200", 0.005, 2, 60),
-            ("th5ms", 0, 2, 60),
-            ("th5ms", 0.02, 2, 100),
-            ("th5ms", 0.01, 5, 120),
+    """(what, where, pool, function and arguments) of all that is measured; a pool's counts are added up in one row."""
+    part = 0.1 if quick else 1
+    for where in ("quiet", "noisy"):
+        for workload, slowdown, budget, windows, rounds in (
+            ("py200", 0, 2, 30, 17),
+            ("th5ms", 0, 2, 30, 17),
+            ("py200", 0.005, 2, 50, 1),
+            ("th5ms", 0.02, 2, 50, 1),
+            ("th5ms", 0.01, 5, 40, 1),
         ):
-            length = max(budget * 2, seconds * scale)
-            key = f"differs, {workload} slowed by {slowdown:.1%}, {budget} s"
-            yield key, condition, (differs_task, workload, slowdown, budget, length, replays)
+            what = f"differs(): {workload} slowed by {slowdown:.1%}, {budget} s"
+            pool = "" if slowdown else "differs(): false alarms"
+            yield what, where, pool, (differs_task, workload, slowdown, budget, max(3, round(windows * part)), rounds)
         for x in (2, 10):
             for ratio in (x / 1.05, x * 1.05):
-                key = f"at_least({x}) at {ratio:.3g}x"
-                yield key, condition, (at_least_task, x, ratio, max(5, round(100 * scale)))
-        yield "two copies of one function, fresh processes", condition, (copies_task, max(3, round(32 * scale)))
-    for workload in WORKLOADS:
-        for slowdown in (0, 0.02):
-            comparisons = max(2, round(50 * scale))
-            key = f"peers, {workload} slowed by {slowdown:.1%}, 2 s"
-            yield key, "noisy", (peers_task, workload, slowdown, comparisons)
+                what = f"at_least({x}) at {ratio:.3g}x"
+                yield what, where, "at_least(): 5 % off", (at_least_task, x, ratio, max(5, round(100 * part)))
+        pool = "two copies of one function, fresh processes"
+        yield pool, where, pool, (copies_task, max(3, round(32 * part)))
+    for where, workloads in (("noisy", ("py200", "th5ms")), ("quiet", ("th5ms",))):
+        for workload in workloads:
+            for slowdown in (0, 0.02):
+                what = f"peers: {workload} slowed by {slowdown:.1%}, 2 s"
+                yield what, where, "", (peers_task, workload, slowdown, max(2, round(50 * part)))
 
 
-def bound(count, n):
+def at_most(count, n):
     """The largest share that `count` of `n` leaves plausible: one-sided, 95 % (Clopper and Pearson, 1934)."""
     return 1.0 if count == n else float(beta.ppf(0.95, count + 1, n - count))
 
 
-def share(count, n):
-    return f"{count / n:.1%} (at most {bound(count, n):.1%})"
-
-
 def table(results):
-    """All results so far as Markdown."""
-    lines = ["| what | where | n | right | wrong | interval covers | median time to decide |"]
+    """All results so far as Markdown. results: (what, where, pool, counts) of each."""
+    lines = ["| what | where | n | right | wrong | interval covers | median time of the right ones |"]
     lines.append("| --- | --- | ---: | ---: | ---: | ---: | ---: |")
-    for key, condition, result in results:
-        rows = {key: result} if "n" in result else {f"{peer}: {key[7:]}": row for peer, row in result.items()}
-        for name, row in rows.items():
-            covers = f"{row['covered'] / row['n']:.1%}" if "covered" in row else ""
-            took = f"{row['median_s']:.2f} s" if row.get("median_s") else ""
-            right = f"{row['right'] / row['n']:.1%}"
-            cells = (name, condition, row["n"], right, share(row["wrong"], row["n"]), covers, took)
-            lines.append("| " + " | ".join(map(str, cells)) + " |")
+    pools = {}
+    for what, where, pool, result in results:
+        if pool:
+            summed = pools.setdefault(pool, {})
+            for count in ("n", "right", "wrong", "covered"):
+                if count in result:
+                    summed[count] = summed.get(count, 0) + result[count]
+        if "n" in result:
+            lines.append(line(what, where, result))
+        else:
+            lines += [line(what.replace("peers", peer), where, counts) for peer, counts in result.items()]
+    lines += [line(f"**all of: {pool}**", "both", summed) for pool, summed in pools.items()]
     return "\n".join(lines)
+
+
+def line(what, where, counts):
+    n = counts["n"]
+    right = f"{counts['right'] / n:.1%} (at least {1 - at_most(n - counts['right'], n):.1%})"
+    wrong = f"{counts['wrong'] / n:.1%} (at most {at_most(counts['wrong'], n):.2%})"
+    covers = f"{counts['covered'] / n:.1%}" if "covered" in counts else ""
+    took = f"{counts['median_s']:.2f} s" if counts.get("median_s") else ""
+    return f"| {what} | {where} | {n:,} | {right} | {wrong} | {covers} | {took} |"
 
 
 def main(quick):
     torch.set_num_threads(1)
     FOLDER.mkdir(exist_ok=True)
-    record_file = FOLDER / ("quick.jsonl" if quick else "full.jsonl")
-    done = {}
-    if record_file.exists():
-        done = {tuple(row[:2]): row[2] for row in map(json.loads, record_file.read_text().splitlines())}
+    code = b"".join(path.read_bytes() for path in sorted((ROOT / "src").rglob("*.py")))
+    state = hashlib.sha256(code + repr(machine.card()).encode()).hexdigest()[:12]
+    file = FOLDER / f"{'quick' if quick else 'full'}-{state}.jsonl"
+    done = [json.loads(row) for row in file.read_text().splitlines()] if file.exists() else []
     started = time.perf_counter()
-    for key, condition, (function, *arguments) in tasks(quick):
-        if (key, condition) in done:
+    for what, where, pool, (function, *arguments) in tasks(quick):
+        if [what, where] in [row[:2] for row in done]:
             continue
-        print(f"{time.perf_counter() - started:5.0f} s  {condition}: {key}", flush=True)
-        with neighbours(seed=key) if condition == "noisy" else nullcontext():
-            done[key, condition] = function(*arguments)
-        with record_file.open("a") as file:
-            file.write(json.dumps([key, condition, done[key, condition]]) + "\n")
-    print(repr(machine.card()), table([(*key, result) for key, result in done.items()]), sep="\n\n")
+        print(f"{time.perf_counter() - started:5.0f} s  {where}: {what}", flush=True)
+        calibrated("py200"), calibrated("th5ms")  # in quiet
+        with neighbours(seed=what) if where == "noisy" else nullcontext():
+            done.append([what, where, pool, function(*arguments)])
+        with file.open("a") as rows:
+            rows.write(json.dumps(done[-1]) + "\n")
+    print(repr(machine.card()), table(done), sep="\n\n")
 
 
 if __name__ == "__main__":

@@ -11,35 +11,35 @@ from scipy.stats import binom, ttest_ind
 SECONDS = 2.0  # for one comparison
 
 
-def timeit_welch(a, b):
-    """timeit for a, then for b, then Welch's t test at 5 %, as in most blog posts."""
-    times = []
+def one_after_the_other(a, b):
+    """Readings of timeit for a, then for b, half of the time each; both rules below judge the same ones."""
+    readings = []
     for function in (a, b):
         calls = max(1, round(1e-3 / timeit.timeit(function, number=1)))
-        end, readings = perf_counter() + SECONDS / 2, []
+        end, times = perf_counter() + SECONDS / 2, []
         while perf_counter() < end:
-            readings.append(timeit.timeit(function, number=calls) / calls)
-        times.append(readings)
-    differ = ttest_ind(*times, equal_var=False).pvalue < 0.05
-    return _slower(sum(times[0]) / len(times[0]), sum(times[1]) / len(times[1])) if differ else None
+            times.append(timeit.timeit(function, number=calls) / calls)
+        readings.append(times)
+    return {
+        "timeit, then Welch's t test at 5 %": _welch(*readings),
+        "minimum of runs, 1 % tolerance": _minimum(*readings),
+    }
 
 
-def minimum_of_runs(a, b):
-    """The fastest of many runs of each, one block after the other; more than 1 % apart counts."""
-    fastest = []
-    for function in (a, b):
-        end, readings = perf_counter() + SECONDS / 2, []
-        while perf_counter() < end:
-            readings.append(timeit.timeit(function, number=1))
-        fastest.append(min(readings))
-    return _slower(*fastest) if abs(fastest[0] / fastest[1] - 1) > 0.01 else None
+def _welch(a, b):
+    return _slower(sum(a) / len(a), sum(b) / len(b)) if ttest_ind(a, b, equal_var=False).pvalue < 0.05 else None
+
+
+def _minimum(a, b):
+    return _slower(min(a), min(b)) if abs(min(a) / min(b) - 1) > 0.01 else None
 
 
 def torch_benchmark(a, b):
     """torch.utils.benchmark: blocked_autorange on each; a difference where the middle halves do not overlap."""
     measured = [_blocked(function) for function in (a, b)]
+    medians = [each.median for each in measured]  # asked for first: the quartiles are filled in by it
     lows, highs = [each._p25 for each in measured], [each._p75 for each in measured]
-    return _slower(measured[0].median, measured[1].median) if max(lows) > min(highs) else None
+    return {"torch.utils.benchmark, quartiles apart": _slower(*medians) if max(lows) > min(highs) else None}
 
 
 def _blocked(function):
@@ -56,25 +56,20 @@ def nanobench_abba(a, b):
         ratios.append((first + fourth) / (second + third))
     ratios.sort()
     outside = int(binom.ppf(0.025, len(ratios), 0.5))
-    if outside < 1 or ratios[outside - 1] <= 1 <= ratios[-outside]:
-        return None
-    return _slower(median(ratios), 1)
+    certain = outside >= 1 and not ratios[outside - 1] <= 1 <= ratios[-outside]
+    return {"ABBA blocks, sign interval at 5 % (nanobench)": _slower(median(ratios), 1) if certain else None}
 
 
 def _slower(a, b):
     return "a" if a > b else "b"
 
 
-PEERS = (timeit_welch, minimum_of_runs, torch_benchmark, nanobench_abba)
-
-
 def take_turns(a, b, comparisons):
-    """{the name of a peer: what it said in each comparison}; the slower side is passed first or second by a coin."""
-    said = {peer.__name__: [] for peer in PEERS}
+    """{the name of a rule: what it said in each comparison}; a coin says which side is passed first."""
+    said, swapped = {}, {"a": "b", "b": "a", None: None}
     for _ in range(comparisons):
-        for peer in PEERS:
-            if random.random() < 0.5:
-                said[peer.__name__].append(peer(a, b))
-            else:
-                said[peer.__name__].append({"a": "b", "b": "a", None: None}[peer(b, a)])
+        for measure in (one_after_the_other, torch_benchmark, nanobench_abba):
+            swap = random.random() < 0.5
+            for rule, slower in (measure(b, a) if swap else measure(a, b)).items():
+                said.setdefault(rule, []).append(swapped[slower] if swap else slower)
     return said

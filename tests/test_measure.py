@@ -4,6 +4,7 @@ import gc
 import os
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -57,16 +58,42 @@ def test_the_quartiles_of_a_sample():
     assert Sample(9.0, (1.0,), 1).spread == (1, 1)
 
 
+def test_no_time_at_all_is_a_sentence():
+    with pytest.raises(ValueError, match="seconds must be above 0, not 0"):
+        bench(time.sleep, 0.01, seconds=0)
+
+
+def test_a_function_that_prints_is_heard_once(capsys):
+    bench(print, "hello", seconds=0.01)
+    assert capsys.readouterr().out == "hello\n"
+
+
+def test_a_function_that_changes_its_input_is_a_sentence():
+    with pytest.raises(ValueError, match="sort changes its argument 1"):
+        bench(list.sort, [3, 1, 2])
+
+
+def test_ctrl_c_keeps_the_readings():
+    program = (
+        "import _thread, threading, time\n"
+        "from steptime import bench\n"
+        "threading.Timer(1, _thread.interrupt_main).start()\n"
+        "print(bench(time.sleep, 0.01, seconds=60).n)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=30)
+    assert 10 < int(done.stdout) < 200
+
+
 def test_what_is_no_function_is_a_sentence():
     with pytest.raises(TypeError, match="got a float: pass it without calling it"):
         bench(3.0)
 
 
-def test_what_the_function_raises_comes_through_and_the_collector_is_on_again():
+def test_a_function_that_raises_is_named_and_the_collector_is_on_again():
     def broken():
         raise KeyError("weights")
 
-    with pytest.raises(KeyError):
+    with pytest.raises(RuntimeError, match="broken raised KeyError: 'weights'"):
         bench(broken)
     assert gc.isenabled()
 
@@ -109,8 +136,6 @@ def test_without_scheduler_statistics_nobody_is_known_to_have_waited(monkeypatch
 
 
 def test_another_thread_is_measured_without_asking_the_scheduler_of_the_first():
-    import threading
-
     stopwatch, readings = Stopwatch(), []
     other = threading.Thread(target=lambda: readings.append(stopwatch(sum, (range(1_000),), 5)))
     other.start()

@@ -1,6 +1,8 @@
 """One observed call: its answer, and what else the function did."""
 
+import sys
 from collections import namedtuple
+from contextlib import redirect_stdout
 
 import numpy as np
 import pytest
@@ -53,6 +55,9 @@ def test_a_changed_argument_is_named_by_its_place(argument, change):
         namedtuple("Batch", "x y")(np.ones(2), 1),
         range(3),
         (),
+        np.array([np.nan, None], dtype=object),
+        np.array(["NaT"], "M8[s]"),
+        torch.ones(2, device="meta"),
     ],
     ids=repr,
 )
@@ -62,7 +67,14 @@ def test_an_argument_left_alone_counts_as_left_alone(argument):
 
 def test_a_model_may_change():
     model = torch.nn.Linear(2, 2)
-    assert observe(lambda m: float(torch.nn.init.zeros_(m.weight).sum()), (model,)).answer == 0
+    observe(lambda m: torch.nn.init.zeros_(m.weight), (model,))
+    assert not model.weight.any()
+
+
+def test_what_is_printed_by_its_bytes_comes_through(capfdbinary):
+    with open(1, "w", closefd=False) as screen, redirect_stdout(screen):
+        observe(lambda: sys.stdout.buffer.write(b"bytes"), ())
+    assert capfdbinary.readouterr().out == b"bytes"
 
 
 def test_printing_is_heard_and_shown(capsys):

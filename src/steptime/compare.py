@@ -23,6 +23,7 @@ FIRST_SECONDS = 0.1  # a first look lasts at least this long, so that one moment
 WARM_UP = 0.2  # of the budget, at most
 INTERRUPTED = 0.02  # of a stretch spent waiting for a core: such a one tells more of the neighbours than of us
 PROGRESS = "{l_bar}{bar}| {n:.1f} of {total:.1f} s"  # shown once it lasts two seconds
+CALLING = 150e-9  # seconds: a call that does nothing takes about this long, and the loop around it
 PLACEMENT = 0.03  # two copies of one function can differ by this much for good, by where they lie in memory
 
 
@@ -60,6 +61,7 @@ class Race:
     """What a comparison saw so far. Shown in one line; its verdicts draw more pairs where they need them.
 
     same: Verdict on the answers.
+    pairs: (a's, b's) wall time per call, in seconds, in the order they came.
     ratios: PairedRatios, a's time over b's.
     stretches: how many were read. interrupted: in how many of them another process had the core for a while; these are
         read again, unless nearly all are.
@@ -68,7 +70,7 @@ class Race:
 
     def __init__(self, a, b, same, budget, guess, stopwatch):
         self.same, self.guess, self.budget = same, guess, budget
-        self.ratios, self.stretches, self.interrupted, self.stopped = PairedRatios(), 0, 0, False
+        self.pairs, self.ratios, self.stretches, self.interrupted, self.stopped = [], PairedRatios(), 0, 0, False
         self._a, self._b, self._stopwatch, self._coin = a, b, stopwatch, random.Random()
         self._spent = 0.0  # seconds of the budget
 
@@ -81,16 +83,6 @@ class Race:
     def interval(self):
         """(low, high): where the ratio can be, at an error rate of 0.001."""
         return self.ratios.interval
-
-    @property
-    def seconds_a(self):
-        """a's wall time per call in each pair, in seconds, in the order they came."""
-        return tuple(self._a.kept)
-
-    @property
-    def seconds_b(self):
-        """b's wall time per call in each pair, in seconds, in the order they came."""
-        return tuple(self._b.kept)
 
     def look(self):
         """Draw the pairs of a first look, unless the budget is spent before."""
@@ -111,23 +103,26 @@ class Race:
     def differs(self):
         """Verdict: does one side take longer than the other?
 
-        True where the ratio is certainly not 1. For two different functions, certainly outside 0.97 to 1.03, and
-        False where it is certainly inside: their places in memory alone can make that much. One function with
-        other arguments (functools.partial) has one place, so any difference counts.
+        For two different functions: True where their ratio is certainly outside 0.97 to 1.03, False where it is
+        certainly inside; their places in memory alone can make that much. One function with other arguments
+        (functools.partial) has one place, so any difference that is certain counts.
         """
         if self.same.answer is False:
             return Verdict(None, "the answers differ, so their times are no race")
-        allowed = 1 + (0 if _code(self._a.function) is _code(self._b.function) else PLACEMENT)
-        self._draw(lambda: self._outside(allowed) is not None)
-        evidence = self._figures() if allowed == 1 else f"{self._figures()}, {PLACEMENT:.0%} allowed for their places"
+        if _is_one_function(self._a.function, self._b.function):
+            self._draw(lambda: self.ratios.shifted is not None)
+            direction = {1: ", a takes longer", -1: ", b takes longer", None: ""}[self.ratios.shifted]
+            return Verdict(self.ratios.shifted and True, self._figures() + direction)
+        self._draw(lambda: self._is_apart() is not None)
         low, high = self.interval
-        return Verdict(self._outside(allowed), evidence, margin=max(low / allowed, 1 / (high * allowed)))
+        margin = max(low, 1 / high) / (1 + PLACEMENT)
+        return Verdict(self._is_apart(), f"{self._figures()}, {PLACEMENT:.0%} allowed for their places", margin)
 
     def plot(self):
         """A Picture of the pairs' ratios in the order they came, with the ratio and its interval as they narrowed."""
         if not len(self.ratios):
             raise ValueError("There is nothing to plot: no pair was timed.")
-        came = [a / b for a, b in zip(self.seconds_a, self.seconds_b, strict=True)]
+        came = [a / b for a, b in self.pairs]
         seen, medians, lows, highs = PairedRatios(), [], [], []
         for ratio in came:
             seen.add(ratio)
@@ -154,7 +149,7 @@ class Race:
         if self.same.answer is False:
             return f"different answers ({self.same.evidence}): not timed"
         sameness = "same answer" if self.same.answer else "cannot tell whether the answers agree"
-        medians = f"{duration(self._a.median)} -> {duration(self._b.median)}"
+        medians = " -> ".join(map(duration, self._medians()))
         line = f"{sameness} ({self.same.evidence}) · {medians} · {self._figures()}"
         if self.guess is not None:
             line += f" · your guess {self.guess:g}x"
@@ -171,38 +166,48 @@ class Race:
         if self.stopped:
             yield "Stopped by Ctrl-C: this is what was measured until then."
         elif len(self.ratios) < FIRST_LOOK:
-            needed = math.ceil(2 * FIRST_LOOK * max(self._a.median, self._b.median) / (1 - WARM_UP))
+            needed = math.ceil(2 * FIRST_LOOK * max(self._medians()) / (1 - WARM_UP))
             yield f"The budget of {self.budget:g} s is spent: a first look takes about budget={needed}."
-        for side in (self._a, self._b):
+        for side, seconds in zip((self._a, self._b), self._medians(), strict=True):
             if side.printed:
                 yield f"{side.name} prints: shown once, then swallowed, and part of its time."
-            if side.median < 100e-9:
+            if seconds < CALLING:
                 yield f"{side.name} is so short that this is mostly the time of calling it."
 
-    def _outside(self, allowed):
+    def _medians(self):
+        """Of the pairs; of what there is while there are none."""
+        if self.pairs:
+            return [median(times) for times in zip(*self.pairs, strict=True)]
+        return [median(side.read or [side.first]) for side in (self._a, self._b)]
+
+    def _is_apart(self):
         low, high = self.interval
-        if low > allowed or high < 1 / allowed:
+        if max(low, 1 / high) > 1 + PLACEMENT:
             return True
-        return False if 1 / allowed < low and high < allowed else None
+        return False if low > 1 / (1 + PLACEMENT) and high < 1 + PLACEMENT else None
 
     def _draw(self, is_enough):
         """Draw pairs until there are enough or the budget is spent; Ctrl-C ends it and keeps what there is."""
         try:
             with tqdm(total=self.budget, initial=self._spent, delay=2, leave=False, bar_format=PROGRESS) as bar:
+                start = self._stopwatch.now() - self._spent
                 while self._spent < self.budget and not self.stopped and not is_enough():
                     self._draw_pair()
+                    self._spent = self._stopwatch.now() - start
                     bar.update(min(self._spent, self.budget) - bar.n)
         except KeyboardInterrupt:
             self.stopped = True
 
     def _draw_pair(self):
         a, b = self._a, self._b
+        is_warming = (
+            self._is_warming()
+        )  # asked before the pair is read: what it shows must not decide whether it counts
         self._set_calls()
         for side in (a, b) if self._coin.random() < 0.5 else (b, a):
             self._read(side)
-        if not self._is_warming():
-            a.kept.append(a.read[-1])
-            b.kept.append(b.read[-1])
+        if not is_warming:
+            self.pairs.append((a.read[-1], b.read[-1]))
             self.ratios.add(a.read[-1] / b.read[-1])
 
     def _read(self, side):
@@ -210,55 +215,55 @@ class Race:
 
         Where nearly all lose it, a noisy stretch is better than none.
         """
+        lasted = 0.0
         while True:
-            start = self._stopwatch.now()
             reading = side.run(self._stopwatch)
-            self._spent += self._stopwatch.now() - start
+            lasted += reading.wall
             self.stretches += 1
             if reading.waited <= INTERRUPTED * reading.wall:
                 break
             self.interrupted += 1
-            if self.interrupted > 0.9 * max(self.stretches, FIRST_LOOK) or self._spent >= self.budget:
+            if self.interrupted > 0.9 * max(self.stretches, FIRST_LOOK) or self._spent + lasted >= self.budget:
                 break
         side.read.append(reading.wall / side.calls)
 
     def _set_calls(self):
-        """Let both stretches last as long as one call of the slower side: interruptions then fall on either alike."""
-        a, b = self._a, self._b
-        if not a.read:  # the first calls, with their one-off costs, say nothing yet of those that follow
+        """Let both stretches last equally long, within five percent: interruptions then fall on either alike."""
+        fast, slow = sorted((self._a, self._b), key=lambda side: side.recent)
+        if not slow.read:  # the first calls, with their one-off costs, say nothing yet of those that follow
             return
-        stretch = max(a.recent, b.recent, SHORTEST)
-        a.calls, b.calls = max(1, round(stretch / a.recent)), max(1, round(stretch / b.recent))
-        if max(a.recent, b.recent) < 1.2 * min(a.recent, b.recent):
-            a.calls = b.calls = max(a.calls, b.calls)  # equal functions must be exchangeable, to the last call
+        ratio = slow.recent / fast.recent
+        if ratio < 1.2:  # equal functions must be exchangeable, to the last call
+            fast.calls = slow.calls = math.ceil(SHORTEST / fast.recent)
+            return
+        fits = [calls for calls in (1, 2, 3, 4) if abs(round(calls * ratio) / (calls * ratio) - 1) < 0.05]
+        slow.calls = max(fits[0] if fits else 4, math.ceil(SHORTEST / slow.recent))
+        fast.calls = round(slow.calls * ratio)
 
     def _is_warming(self):
         """True for the first ten pairs and while a side still gets faster, but never beyond its part of the budget."""
-        if len(self.ratios) or self._spent > WARM_UP * self.budget:
+        a, b = self._a, self._b
+        spent = self._spent if a.read else a.first + b.first
+        if self.pairs or spent > WARM_UP * self.budget:
             return False
-        return self._a.is_warming() or self._b.is_warming()
+        return a.is_warming() or b.is_warming()
 
 
 class Side:
     """One of the two functions with what was read of it; times in seconds per call.
 
-    seen: the Observation of its first call. calls: in one stretch. read: after the first call, all of them. kept: in
-    the pairs that count.
+    seen: the Observation of its first call. calls: in one stretch. read: all stretches that kept their core.
     """
 
     def __init__(self, function, arguments, seen):
         self.function, self.arguments, self.printed = function, arguments, seen.printed
         self.name, self.first = name_of(function), seen.seconds
-        self.calls, self.read, self.kept = 1, [], []
+        self.calls, self.read = 1, []
 
     @property
     def recent(self):
         """What a call takes these days, by the last nine stretches."""
-        return max(median(self.read[-9:]), 1e-9)
-
-    @property
-    def median(self):
-        return median(self.kept or self.read or [self.first])
+        return max(median(self.read[-9:] or [self.first]), 1e-9)
 
     def run(self, stopwatch):
         """The Reading of one more stretch."""
@@ -273,8 +278,10 @@ def _is_number(value):
     return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _code(function):
-    """What runs when a function is called, the same object for one function with other arguments."""
-    while isinstance(function, functools.partial):
-        function = function.func
-    return getattr(function, "__code__", function)
+def _is_one_function(a, b):
+    """True for one function, perhaps with other arguments; a wrapper of two functions has two places in memory."""
+    wrapped = []
+    while isinstance(a, functools.partial) and isinstance(b, functools.partial):
+        wrapped += [value for given in (a, b) for value in (*given.args, *given.keywords.values()) if callable(value)]
+        a, b = a.func, b.func
+    return a == b and not wrapped

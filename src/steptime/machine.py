@@ -53,6 +53,20 @@ def card():
     return Card(rows, tuple(missing))
 
 
+def synchronise():
+    """Wait until the device has done all that was launched on it; nothing to do where no device was used.
+
+    Not tried yet: no machine with CUDA or MPS was at hand.
+    """
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return
+    if torch.cuda.is_initialized():
+        torch.cuda.synchronize()
+    elif torch.backends.mps.is_available():
+        torch.mps.synchronize()
+
+
 def usable_cores():
     """How many cores this process may use: a container or a scheduler can allow fewer than there are."""
     if hasattr(os, "sched_getaffinity"):

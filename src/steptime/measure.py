@@ -1,8 +1,10 @@
 """The clock: how long a call takes, read so that the clock can resolve it, with the device at rest."""
 
 import gc
-import sys
+import io
 import threading
+import weakref
+from contextlib import nullcontext, redirect_stdout
 from dataclasses import dataclass
 from itertools import repeat
 from pathlib import Path
@@ -10,6 +12,8 @@ from statistics import median, quantiles
 from time import perf_counter
 from typing import NamedTuple
 
+from steptime.machine import synchronise
+from steptime.observe import observe
 from steptime.units import duration
 
 SHORTEST = 200e-6
@@ -36,10 +40,10 @@ class Stopwatch:
         self._thread, self._scheduler = threading.get_ident(), None
         if SCHEDULER.exists():
             self._scheduler = SCHEDULER.open("rb", buffering=0)
+            weakref.finalize(self, self._scheduler.close)
 
     def __call__(self, function, arguments, calls):
         """Make `calls` calls in a row; a Reading of all of them together."""
-        synchronise = _synchronise()
         collecting = gc.isenabled()
         gc.disable()
         try:
@@ -59,9 +63,9 @@ class Stopwatch:
         return perf_counter()
 
     def calls_for(self, function, arguments, stretch=SHORTEST):
-        """How many calls last at least `stretch` seconds, a power of two."""
+        """How many calls last `stretch` seconds: a power of two, and twice in a row, lest a pause pass for work."""
         calls = 1
-        while self(function, arguments, calls).wall < stretch:
+        while min(self(function, arguments, calls).wall for _ in range(2)) < stretch:
             calls *= 2
         return calls
 
@@ -70,16 +74,6 @@ class Stopwatch:
             return 0.0
         self._scheduler.seek(0)
         return int(self._scheduler.read(64).split()[1]) / 1e9
-
-
-def _synchronise():
-    """A function that waits for the device; one that does nothing where no device was used."""
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.cuda.is_initialized():
-        return torch.cuda.synchronize
-    if torch is not None and torch.backends.mps.is_available():
-        return torch.mps.synchronize
-    return lambda: None
 
 
 @dataclass(frozen=True)
@@ -119,18 +113,25 @@ class Sample:
         return f"{duration(self.median)} ({middle}, {self.n} readings{each}) · first call {duration(self.first)}"
 
 
-def bench(function, *arguments, seconds=0.5, most=1_000):
-    """Time `function(*arguments)`: the first call apart, then a reading after the other.
+def bench(function, *arguments, seconds=0.5):
+    """Time `function(*arguments)`: the first call apart, then one reading after the other.
 
-    seconds: to be spent on readings after the first call; at least one is taken. most: readings at the most.
-    Raises TypeError for what is no function; whatever the function raises comes through.
+    seconds: to be spent on readings after the first call; at least one is taken. Ctrl-C ends it and keeps them.
+    Raises TypeError for what is no function or returns before its work is done, ValueError where the function changes
+    its arguments or `seconds` is not above 0, RuntimeError where the function raises.
     """
     if not callable(function):
         raise TypeError(f"bench needs a function first, got a {type(function).__name__}: pass it without calling it.")
-    stopwatch, times = Stopwatch(), []
-    first = stopwatch(function, arguments, 1).wall
-    calls = stopwatch.calls_for(function, arguments)
-    start = perf_counter()
-    while not times or (len(times) < most and perf_counter() - start < seconds):
-        times.append(stopwatch(function, arguments, calls).wall / calls)
-    return Sample(first, tuple(times), calls)
+    if not seconds > 0:
+        raise ValueError(f"bench: seconds must be above 0, not {seconds!r}.")
+    seen, stopwatch, times = observe(function, arguments), Stopwatch(), []
+    with redirect_stdout(io.StringIO()) if seen.printed else nullcontext():
+        calls = stopwatch.calls_for(function, arguments) if seen.seconds < 1 else 1
+        start = perf_counter()
+        try:
+            while not times or perf_counter() - start < seconds:
+                times.append(stopwatch(function, arguments, calls).wall / calls)
+        except KeyboardInterrupt:
+            if not times:
+                raise
+    return Sample(seen.seconds, tuple(times), calls)

@@ -1,6 +1,5 @@
 """One observed call of a function: its answer, and what else it did that spoils a comparison."""
 
-import io
 import sys
 from contextlib import redirect_stdout
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from steptime.answers import Unlike, difference, is_tensor
+from steptime.machine import synchronise
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,7 @@ def observe(function, arguments):
     with redirect_stdout(_Ear(sys.stdout)) as ear:
         start = perf_counter()
         answer = guard(function, function, *arguments)
+        synchronise()
         seconds = perf_counter() - start
     if hasattr(answer, "__next__") or hasattr(answer, "__await__"):
         kind = type(answer).__name__
@@ -64,7 +65,7 @@ def name_of(function):
     return getattr(function, "__name__", type(function).__name__)
 
 
-class _Ear(io.TextIOBase):
+class _Ear:
     """Passes on what is printed and remembers that something was."""
 
     def __init__(self, screen):
@@ -74,15 +75,15 @@ class _Ear(io.TextIOBase):
         self.heard = True
         return self.screen.write(text)
 
-    def flush(self):
-        self.screen.flush()
+    def __getattr__(self, name):
+        return getattr(self.screen, name)
 
 
 def _snapshot(thing):
     """A copy of numbers, arrays and containers of them; anything else, a model say, may change and is not watched."""
-    if is_tensor(thing):
+    if is_tensor(thing) and thing.device.type != "meta":
         return thing.detach().clone()
-    if isinstance(thing, (np.ndarray, bytearray)):
+    if isinstance(thing, bytearray) or (isinstance(thing, np.ndarray) and thing.dtype.kind in "biufc"):
         return thing.copy()
     if isinstance(thing, dict):
         return {key: _snapshot(value) for key, value in thing.items()}

@@ -6,22 +6,23 @@ thousand, however often one looks and whenever one stops (Ville's inequality). S
 is not the median ratio. Ramdas, Grünwald, Vovk and Shafer, Game-theoretic statistics and safe anytime-valid inference,
 2023.
 
-Two games are played, and each may err half as often as the whole:
+Two games are played:
 
-- At every x, on sides alone: neither heavy tails nor bursts change the odds. Averaged over all stakes the capital has a
-  closed form (Krichevsky and Trofimov, The performance of universal encoding, 1981), and the ratios at which it stays
-  small are an interval between two of the pairs.
-- At x = 1, with stakes that depend on the pair's size: where a coin draws the order of a pair, two equal functions are
-  exchangeable, so the side is a fair coin whatever the size. A size that a true difference would make more often than
-  noise is worth a higher stake; a pair torn apart by an interruption is worth none. This finds small differences with
-  fewer pairs. At any other x the two sides are not exchangeable, and the game would be unfair.
+- About the median ratio, at every x, on sides alone: neither heavy tails nor bursts change the odds. Averaged over all
+  stakes the capital has a closed form (Krichevsky and Trofimov, The performance of universal encoding, 1981), and the
+  ratios at which it stays small are an interval between two of the pairs.
+- About exchangeability, with stakes that depend on the pair's size: where a coin draws the order of a pair and both
+  sides are the same function, the side is a fair coin whatever the size. A size that a true difference would make more
+  often than noise is worth a higher stake; a pair torn apart by an interruption is worth none. This finds small
+  differences with fewer pairs. It says nothing of two functions whose times are spread differently: those are not
+  exchangeable even where their medians agree.
 """
 
 import math
 from bisect import insort
 
 ERROR_RATE = 0.001
-"""The chance that an interval ever misses, over the whole run: one rate for the whole book."""
+"""The chance that a verdict is ever wrong, over the whole run: one rate for the whole book."""
 
 SHIFTS = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1, 2)
 """True differences that are betted on, in units of the usual size of a pair's log ratio."""
@@ -39,7 +40,7 @@ def log_capital(above, pairs):
 class PairedRatios:
     """The ratios of the pairs so far, with the interval and the verdicts they allow.
 
-    All answers are read off one interval, so they cannot contradict each other.
+    Verdicts on the ratio are read off the interval, so they cannot contradict it or each other.
     """
 
     def __init__(self):
@@ -53,11 +54,13 @@ class PairedRatios:
         return len(self._sorted)
 
     def add(self, ratio):
-        """Take in one pair's ratio, a positive number."""
+        """Take in one pair's ratio. Raises ValueError where it is not a number above 0."""
+        if not 0 < ratio < math.inf:
+            raise ValueError(f"A ratio of two times is a number above 0, not {ratio!r}.")
         self._bet(math.log(ratio))
         insort(self._sorted, ratio)
         n, k = len(self._sorted), self._outside
-        while log_capital(k, n) >= math.log(2 / ERROR_RATE):  # no ratio with only k pairs below it can be the median
+        while log_capital(k, n) >= math.log(1 / ERROR_RATE):  # no ratio with only k pairs below it can be the median
             k += 1
         self._outside = k
 
@@ -83,15 +86,19 @@ class PairedRatios:
     def interval(self):
         """(low, high): the median ratios that are not ruled out; (0, inf) while there are too few pairs."""
         k = self._outside
-        low, high = (self._sorted[k - 1], self._sorted[-k]) if k else (0.0, math.inf)
-        won = 4 / ERROR_RATE * len(SHIFTS)  # half the error rate is this game's, and half of that each direction's
-        if sum(self._above) >= won:
-            low = max(low, math.nextafter(1, 2))
-        elif sum(self._below) >= won:
-            high = min(high, math.nextafter(1, 0))
-        return low, max(
-            low, high
-        )  # should the two games ever disagree, which errs once in a thousand, nothing is below
+        return (self._sorted[k - 1], self._sorted[-k]) if k else (0.0, math.inf)
+
+    @property
+    def shifted(self):
+        """1 if one function timed against itself is certainly slower on the first side, -1 on the second, None before.
+
+        Only for two sides that would be exchangeable if they took equally long. None where the interval denies it.
+        """
+        won = 2 / ERROR_RATE * len(SHIFTS)  # either direction may err half as often as the whole
+        low, high = self.interval
+        if sum(self._above) >= won and high > 1:
+            return 1
+        return -1 if sum(self._below) >= won and low < 1 else None
 
     def above(self, x):
         """True if the median ratio is above x, False if it is below, None while neither is certain."""
