@@ -116,14 +116,21 @@ def is_elsewhere(url, served):
 
 
 def run_all(page, seconds=120):
-    """Clear the open notebook, so that no stored run passes for a new one, then run all of it."""
+    """Clear the open notebook, so that no stored run passes for a new one, then run all of it and wait until it is."""
     page.wait_for_function(f"() => {KERNEL} === 'idle'", timeout=60_000)
     page.evaluate("() => Promise.all([jupyterapp.restored, jupyterapp.shell.currentWidget.context.ready])")
-    cleared = f"""async () => {{
-        await jupyterapp.commands.execute('notebook:clear-all-cell-outputs');
-        return ({READ_CELLS})().every(cell => cell.execution_count === null);
-    }}"""
-    page.wait_for_function(cleared, polling=500)  # on a busy machine the first order can come before the notebook
+    for _ in range(20):  # on a busy machine an order can come before the notebook can take it
+        page.evaluate("() => jupyterapp.commands.execute('notebook:clear-all-cell-outputs')")
+        if all(cell["execution_count"] is None for cell in page.evaluate(READ_CELLS)):
+            break
+        page.wait_for_timeout(500)
+    else:
+        pytest.fail("The notebook cannot be cleared.")
     page.evaluate("() => { jupyterapp.commands.execute('notebook:run-all-cells') }")
-    done = f"() => ({READ_CELLS})().every(cell => cell.execution_count !== null) && {KERNEL} === 'idle'"
-    page.wait_for_function(done, timeout=seconds * 1000)
+    end = time.monotonic() + seconds
+    while unrun := [place for place, cell in enumerate(page.evaluate(READ_CELLS)) if cell["execution_count"] is None]:
+        if time.monotonic() > end:
+            state = page.evaluate(f"() => {KERNEL}")
+            pytest.fail(f"After {seconds} s the code cells {unrun} have not run; the kernel is {state}.")
+        page.wait_for_timeout(500)
+    page.wait_for_function(f"() => {KERNEL} === 'idle'", timeout=seconds * 1000)

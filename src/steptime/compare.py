@@ -18,7 +18,7 @@ from steptime.sequential import PairedRatios
 from steptime.style import COLOURS, Picture, figure
 from steptime.units import duration, times
 
-FIRST_LOOK = 24  # pairs; nothing can be said before 14
+FIRST_LOOK = 24  # pairs; nothing can be said before 13
 FIRST_SECONDS = 0.1  # a first look lasts at least this long, so that one moment does not speak for all
 WARM_UP = 0.2  # of the budget, at most
 INTERRUPTED = 0.02  # of a stretch spent waiting for a core: such a one tells more of the neighbours than of us
@@ -200,9 +200,7 @@ class Race:
 
     def _draw_pair(self):
         a, b = self._a, self._b
-        is_warming = (
-            self._is_warming()
-        )  # asked before the pair is read: what it shows must not decide whether it counts
+        is_warming = self._is_warming()  # asked first: what a pair shows must not decide whether it counts
         self._set_calls()
         for side in (a, b) if self._coin.random() < 0.5 else (b, a):
             self._read(side)
