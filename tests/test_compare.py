@@ -352,7 +352,7 @@ def test_two_copies_of_a_function_do_not_differ():
 
 def test_two_functions_of_which_one_takes_twice_as_long_differ():
     verdict = compare(slow, lambda: spin(20_000)).differs()
-    assert verdict.answer is True and verdict.margin > 1.2
+    assert verdict.answer is True and verdict.margin > 1
 
 
 def test_two_functions_in_one_wrapper_are_two_functions():
@@ -486,8 +486,8 @@ def test_ctrl_c_keeps_what_was_measured():
 def test_a_progress_bar_comes_after_two_seconds_and_not_before(capsys):
     compare(lambda: sleeping(0.01), lambda: sleeping(0.01), budget=1).at_least(1)
     assert capsys.readouterr().err == ""
-    compare(lambda: sleeping(0.01), lambda: sleeping(0.01), budget=3).at_least(1)
-    assert " of 3.0 s" in capsys.readouterr().err
+    compare(lambda: sleeping(0.01), lambda: sleeping(0.01), budget=8).at_least(1)
+    assert " of 8.0 s" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("x", [0, -1, "10", None, math.nan, math.inf, True])

@@ -64,7 +64,7 @@ class Race:
     pairs: (a's, b's) wall time per call, in seconds, in the order they came.
     ratios: PairedRatios, a's time over b's.
     stretches: how many were read. interrupted: in how many of them another process had the core for a while; these are
-        read again, unless nearly all are.
+        read again, unless most are.
     stopped: whether Ctrl-C ended the measuring.
     """
 
@@ -166,7 +166,8 @@ class Race:
         if self.stopped:
             yield "Stopped by Ctrl-C: this is what was measured until then."
         elif len(self.ratios) < FIRST_LOOK:
-            needed = math.ceil(2 * FIRST_LOOK * max(self._medians()) / (1 - WARM_UP))
+            pair = self._spent / len(self.pairs) if self.pairs else 2 * max(self._medians())
+            needed = math.ceil(FIRST_LOOK * pair / (1 - WARM_UP))
             yield f"The budget of {self.budget:g} s is spent: a first look takes about budget={needed}."
         for side, seconds in zip((self._a, self._b), self._medians(), strict=True):
             if side.printed:
@@ -211,7 +212,7 @@ class Race:
     def _read(self, side):
         """Read a stretch of one side that kept its core; again where it did not, whichever side it is.
 
-        Where nearly all lose it, a noisy stretch is better than none.
+        Where most lose it, as on a busy machine those of a function that sleeps, a noisy stretch is better than none.
         """
         lasted = 0.0
         while True:
@@ -221,7 +222,7 @@ class Race:
             if reading.waited <= INTERRUPTED * reading.wall:
                 break
             self.interrupted += 1
-            if self.interrupted > 0.9 * max(self.stretches, FIRST_LOOK) or self._spent + lasted >= self.budget:
+            if self.interrupted > 0.5 * max(self.stretches, FIRST_LOOK) or self._spent + lasted >= self.budget:
                 break
         side.read.append(reading.wall / side.calls)
 
