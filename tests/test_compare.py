@@ -315,7 +315,7 @@ def test_stretches_of_both_sides_last_equally_long(ratio):
     assert 0.85 < race._a.calls * ratio / race._b.calls < 1.18
 
 
-def test_interrupted_stretches_are_read_again_and_the_budget_is_kept():
+def test_interrupted_pairs_are_discarded_and_the_budget_is_kept():
     race, stopwatch = scripted_race(slow, slow, 1.0, seed=2)
     race.differs()
     assert race.interrupted > 20 and 2.0 <= stopwatch.now() < 2.1
@@ -446,7 +446,7 @@ def test_there_is_nothing_to_plot_where_nothing_was_timed():
 def test_where_every_pair_is_interrupted_they_are_kept_all_the_same(monkeypatch):
     monkeypatch.setattr(sys.modules["steptime.compare"], "INTERRUPTED", -1.0)
     race = compare(slow, fast)
-    assert race.interrupted == race.stretches and len(race.ratios) > 0.2 * race.stretches
+    assert race.interrupted == race.drawn > len(race.ratios) > 0.2 * race.drawn
     assert race.at_least(10).answer is True
 
 
@@ -507,12 +507,12 @@ def test_the_random_numbers_of_others_are_left_alone():
 def test_without_scheduler_statistics_a_race_is_run_all_the_same(monkeypatch, tmp_path):
     monkeypatch.setattr(measure, "SCHEDULER", tmp_path / "none")
     race = compare(slow, fast)
-    assert race.at_least(10).answer is True and race.interrupted == 0 and race.stretches
+    assert race.at_least(10).answer is True and race.interrupted == 0 and race.drawn
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system cannot confine a process to one core")
 @pytest.mark.skipif(not measure.SCHEDULER.exists(), reason="this system does not tell who waited for a core")
-def test_beside_a_rival_on_one_core_interrupted_stretches_are_read_again_and_the_verdict_is_right():
+def test_beside_a_rival_on_one_core_pairs_are_interrupted_and_the_verdict_is_right():
     program = (
         "import os, subprocess, sys; sys.path.insert(0, 'tests')\n"
         "from test_compare import compare, fast, slow\n"

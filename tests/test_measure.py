@@ -122,6 +122,26 @@ def test_sleeping_is_not_waiting_for_a_core():
     assert reading.wall >= 0.05 and reading.waited < 0.04
 
 
+@needs_scheduler
+def test_a_thread_that_waits_its_turn_with_a_lock_is_never_said_to_have_waited_longer_than_it_lasted():
+    def quarrel():
+        while not done.is_set():
+            sum(range(1_000))
+
+    done, stopwatch = threading.Event(), Stopwatch()
+    rivals = [threading.Thread(target=quarrel) for _ in range(3)]
+    for rival in rivals:
+        rival.start()
+    try:
+        for _ in range(300):
+            reading = stopwatch(sum, (range(2_000),), 5)
+            assert 0 <= reading.waited < reading.wall
+    finally:
+        done.set()
+        for rival in rivals:
+            rival.join()
+
+
 def test_without_scheduler_statistics_nobody_is_known_to_have_waited(monkeypatch, tmp_path):
     monkeypatch.setattr(measure, "SCHEDULER", tmp_path / "none")
     assert Stopwatch()(time.sleep, (0.001,), 1).waited == 0

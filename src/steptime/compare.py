@@ -21,7 +21,7 @@ from steptime.units import duration, times
 FIRST_LOOK = 24  # pairs; nothing can be said before 13
 FIRST_SECONDS = 0.1  # a first look lasts at least this long, so that one moment does not speak for all
 WARM_UP = 0.2  # of the budget, at most
-INTERRUPTED = 0.02  # of a stretch spent waiting for a core: such a one tells more of the neighbours than of us
+INTERRUPTED = 0.02  # of a stretch that others had its core: such a one tells more of them than of us
 PROGRESS = "{l_bar}{bar}| {n:.1f} of {total:.1f} s"  # shown once it lasts two seconds
 CALLING = 150e-9  # seconds: a call that does nothing takes about this long, and the loop around it
 PLACEMENT = 0.03  # two copies of one function can differ by this much for good, by where they lie in memory
@@ -63,14 +63,14 @@ class Race:
     same: Verdict on the answers.
     pairs: (a's, b's) wall time per call, in seconds, in the order they came.
     ratios: PairedRatios, a's time over b's.
-    stretches: how many were read. interrupted: in how many of them another process had the core for a while; these are
-        read again, unless most are.
+    drawn: how many pairs were. interrupted: in how many of them a side lost its core for a while; these are betted on
+        but not counted, unless most are.
     stopped: whether Ctrl-C ended the measuring.
     """
 
     def __init__(self, a, b, same, budget, guess, stopwatch):
         self.same, self.guess, self.budget = same, guess, budget
-        self.pairs, self.ratios, self.stretches, self.interrupted, self.stopped = [], PairedRatios(), 0, 0, False
+        self.pairs, self.ratios, self.drawn, self.interrupted, self.stopped = [], PairedRatios(), 0, 0, False
         self._a, self._b, self._stopwatch, self._coin = a, b, stopwatch, random.Random()
         self._spent = 0.0  # seconds of the budget
 
@@ -179,7 +179,7 @@ class Race:
         """Of the pairs; of what there is while there are none."""
         if self.pairs:
             return [median(times) for times in zip(*self.pairs, strict=True)]
-        return [median(side.read or [side.first]) for side in (self._a, self._b)]
+        return [median(side.undisturbed or [side.first]) for side in (self._a, self._b)]
 
     def _is_apart(self):
         low, high = self.interval
@@ -204,32 +204,29 @@ class Race:
         is_warming = self._is_warming()  # asked first: what a pair shows must not decide whether it counts
         self._set_calls()
         for side in (a, b) if self._coin.random() < 0.5 else (b, a):
-            self._read(side)
+            side.read(self._stopwatch)
         if not is_warming:
-            self.pairs.append((a.read[-1], b.read[-1]))
-            self.ratios.add(a.read[-1] / b.read[-1])
+            self._count()
 
-    def _read(self, side):
-        """Read a stretch of one side that kept its core; again where it did not, whichever side it is.
+    def _count(self):
+        """Count the pair just read, if both sides kept their core; whichever lost it, it tells more of the neighbours.
 
-        Where most lose it, as on a busy machine those of a function that sleeps, a noisy stretch is better than none.
+        Where most pairs are interrupted, as those of long functions on a busy machine, such a pair is better than none.
         """
-        lasted = 0.0
-        while True:
-            reading = side.run(self._stopwatch)
-            lasted += reading.wall
-            self.stretches += 1
-            if reading.waited <= INTERRUPTED * reading.wall:
-                break
+        a, b = self._a, self._b
+        self.drawn += 1
+        self.ratios.bet(a.undisturbed[-1] / b.undisturbed[-1])
+        if max(a.interrupted, b.interrupted) > INTERRUPTED:
             self.interrupted += 1
-            if self.interrupted > 0.5 * max(self.stretches, FIRST_LOOK) or self._spent + lasted >= self.budget:
-                break
-        side.read.append(reading.wall / side.calls)
+            if self.interrupted <= 0.5 * max(self.drawn, FIRST_LOOK):
+                return
+        self.pairs.append((a.wall, b.wall))
+        self.ratios.add(a.wall / b.wall)
 
     def _set_calls(self):
         """Let both stretches last equally long, within five percent: interruptions then fall on either alike."""
         fast, slow = sorted((self._a, self._b), key=lambda side: side.recent)
-        if not slow.read:  # the first calls, with their one-off costs, say nothing yet of those that follow
+        if not slow.undisturbed:  # the first calls, with their one-off costs, say nothing yet of those that follow
             return
         ratio = slow.recent / fast.recent
         if ratio < 1.2:  # equal functions must be exchangeable, to the last call
@@ -242,8 +239,8 @@ class Race:
     def _is_warming(self):
         """True for the first ten pairs and while a side still gets faster, but never beyond its part of the budget."""
         a, b = self._a, self._b
-        spent = self._spent if a.read else a.first + b.first
-        if self.pairs or spent > WARM_UP * self.budget:
+        spent = self._spent if a.undisturbed else a.first + b.first
+        if self.drawn or spent > WARM_UP * self.budget:
             return False
         return a.is_warming() or b.is_warming()
 
@@ -251,26 +248,31 @@ class Race:
 class Side:
     """One of the two functions with what was read of it; times in seconds per call.
 
-    seen: the Observation of its first call. calls: in one stretch. read: all stretches that kept their core.
+    seen: the Observation of its first call. calls: in one stretch. wall: the last stretch. undisturbed: all of them,
+    without the time that others had the core. interrupted: the share of the last that they had it.
     """
 
     def __init__(self, function, arguments, seen):
         self.function, self.arguments, self.printed = function, arguments, seen.printed
         self.name, self.first = name_of(function), seen.seconds
-        self.calls, self.read = 1, []
+        self.calls, self.wall, self.undisturbed, self.interrupted = 1, seen.seconds, [], 0.0
 
     @property
     def recent(self):
         """What a call takes these days, by the last nine stretches."""
-        return max(median(self.read[-9:] or [self.first]), 1e-9)
+        return max(median(self.undisturbed[-9:] or [self.first]), 1e-9)
 
-    def run(self, stopwatch):
-        """The Reading of one more stretch."""
+    def read(self, stopwatch):
+        """Read one more stretch off the stopwatch."""
         with redirect_stdout(io.StringIO()) if self.printed else nullcontext():
-            return guard(self.function, stopwatch, self.function, self.arguments, self.calls)
+            reading = guard(self.function, stopwatch, self.function, self.arguments, self.calls)
+        self.wall = reading.wall / self.calls
+        self.undisturbed.append((reading.wall - reading.waited) / self.calls)
+        self.interrupted = reading.waited / reading.wall
 
     def is_warming(self):
-        return len(self.read) < 10 or median(self.read[-3:]) < 0.95 * median(self.read[-6:-3])
+        times = self.undisturbed
+        return len(times) < 10 or median(times[-3:]) < 0.95 * median(times[-6:-3])
 
 
 def _is_number(value):

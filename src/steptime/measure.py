@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import repeat
 from pathlib import Path
 from statistics import median, quantiles
-from time import perf_counter
+from time import perf_counter, thread_time
 from typing import NamedTuple
 
 from steptime.machine import synchronise
@@ -24,7 +24,7 @@ SCHEDULER = Path("/proc/thread-self/schedstat")
 
 
 class Reading(NamedTuple):
-    """A stretch of calls, in seconds: wall time, and how long of it the calling thread stood in line for a core."""
+    """A stretch of calls, in seconds: wall time, and how long of it others had the core that the caller wanted."""
 
     wall: float
     waited: float
@@ -48,12 +48,12 @@ class Stopwatch:
         gc.disable()
         try:
             synchronise()
-            waited, start = self._waited(), perf_counter()
+            before, computed, start = self._scheduled(), thread_time(), perf_counter()
             for _ in repeat(None, calls):
                 function(*arguments)
             synchronise()
-            wall = perf_counter() - start
-            return Reading(wall, self._waited() - waited)
+            wall, computed, after = perf_counter() - start, thread_time() - computed, self._scheduled()
+            return Reading(wall, _waited(wall, computed, before, after))
         finally:
             if collecting:
                 gc.enable()
@@ -69,11 +69,27 @@ class Stopwatch:
             calls *= 2
         return calls
 
-    def _waited(self):
+    def _scheduled(self):
+        """(seconds in line for a core, rests taken) by this thread so far; None where the system does not tell."""
         if self._scheduler is None or threading.get_ident() != self._thread:
-            return 0.0
+            return None
+        import resource  # not on Windows, which has no such file either
+
         self._scheduler.seek(0)
-        return int(self._scheduler.read(64).split()[1]) / 1e9
+        queued = int(self._scheduler.read(64).split()[1]) / 1e9
+        return queued, resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
+
+
+def _waited(wall, computed, before, after):
+    """Seconds of a stretch in which the thread wanted a core and had none.
+
+    One that never rested, for a sleep, a lock or a disk, wanted it all the time; what it did not compute, others had,
+    be it a core's other threads or the machine's host. Of one that rested only its time in line is known.
+    """
+    if before is None:
+        return 0.0
+    idle = max(wall - computed, 0.0)
+    return idle if after[1] == before[1] else min(after[0] - before[0], idle)
 
 
 @dataclass(frozen=True)

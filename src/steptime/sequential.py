@@ -13,7 +13,8 @@ Two games are played:
   ratios at which it stays small are an interval between two of the pairs.
 - About exchangeability, with stakes that depend on the pair's size: where a coin draws the order of a pair and both
   sides are the same function, the side is a fair coin whatever the size. A size that a true difference would make more
-  often than noise is worth a higher stake; a pair torn apart by an interruption is worth none. This finds small
+  often than noise is worth a higher stake; a pair torn apart by an interruption is worth none. The coin does not know
+  how long either side waited for a core, so the pair may be betted on as if nobody had waited. This finds small
   differences with fewer pairs. It says nothing of two functions whose times are spread differently: those are not
   exchangeable even where their medians agree.
 """
@@ -24,8 +25,11 @@ from bisect import insort
 ERROR_RATE = 0.001
 """The chance that a verdict is ever wrong, over the whole run: one rate for the whole book."""
 
-SHIFTS = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1, 2)
-"""True differences that are betted on, in units of the usual size of a pair's log ratio."""
+GAMBLERS = [(scale, shift) for scale in (1 / 8, 1) for shift in (1 / 4, 1 / 2, 1, 2)]
+"""What is betted on: the noise, in units of the usual size of a pair's log ratio, and the true shift in units of that.
+
+On a machine that changes its speed most pairs are torn apart, and the few that are not tell much: the small scale.
+"""
 
 
 def log_capital(above, pairs):
@@ -47,29 +51,30 @@ class PairedRatios:
         self._sorted = []
         self._outside = 0  # how many pairs, from either end of the order, may not lie beyond the median ratio
         self._sizes = []  # of the log ratios, sorted
-        self._above = [1.0] * len(SHIFTS)  # capitals of those who bet on a ratio above 1
-        self._below = [1.0] * len(SHIFTS)
+        self._above = [1.0] * len(GAMBLERS)  # capitals of those who bet on a ratio above 1
+        self._below = [1.0] * len(GAMBLERS)
 
     def __len__(self):
         return len(self._sorted)
 
     def add(self, ratio):
-        """Take in one pair's ratio. Raises ValueError where it is not a number above 0."""
-        if not 0 < ratio < math.inf:
-            raise ValueError(f"A ratio of two times is a number above 0, not {ratio!r}.")
-        self._bet(math.log(ratio))
+        """Count one pair's ratio. Raises ValueError where it is not a number above 0."""
+        _check(ratio)
         insort(self._sorted, ratio)
         n, k = len(self._sorted), self._outside
         while log_capital(k, n) >= math.log(1 / ERROR_RATE):  # no ratio with only k pairs below it can be the median
             k += 1
         self._outside = k
 
-    def _bet(self, log_ratio):
+    def bet(self, ratio):
+        """Bet on one pair's ratio, counted or not. Raises ValueError where it is not a number above 0."""
+        _check(ratio)
+        log_ratio = math.log(ratio)
         size, seen = abs(log_ratio), self._sizes
         usual = seen[len(seen) // 2] if seen else 0.0  # stakes may know the past and this pair's size, not its side
         if usual and size:
-            for gambler, shift in enumerate(SHIFTS):
-                odds = _odds(size / usual, shift)
+            for gambler, (scale, shift) in enumerate(GAMBLERS):
+                odds = _odds(size / usual / scale, shift)
                 if log_ratio < 0:
                     odds = 1 / odds
                 self._above[gambler] *= 2 * odds / (1 + odds)
@@ -94,7 +99,7 @@ class PairedRatios:
 
         Only for two sides that would be exchangeable if they took equally long. None where the interval denies it.
         """
-        won = 2 / ERROR_RATE * len(SHIFTS)  # either direction may err half as often as the whole
+        won = 2 / ERROR_RATE * len(GAMBLERS)  # either direction may err half as often as the whole
         low, high = self.interval
         if sum(self._above) >= won and high > 1:
             return 1
@@ -106,10 +111,15 @@ class PairedRatios:
         return True if low > x else False if high < x else None
 
 
+def _check(ratio):
+    if not 0 < ratio < math.inf:
+        raise ValueError(f"A ratio of two times is a number above 0, not {ratio!r}.")
+
+
 def _odds(size, shift):
     """How many times likelier a pair of this size is to fall on the side of a true shift than on the other.
 
-    Both in units of the usual size, under Student's t with 3 degrees of freedom: tails as heavy as timings have, so
+    Both in units of the noise, under Student's t with 3 degrees of freedom: tails as heavy as timings have, so
     that the odds go back to even for a size that only an interruption explains.
     """
     return ((3 + (size + shift) ** 2) / (3 + (size - shift) ** 2)) ** 2
