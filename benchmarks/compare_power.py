@@ -35,7 +35,7 @@ from steptime.measure import Reading, Stopwatch
 from steptime.observe import Observation
 
 FOLDER = ROOT / ".compare_power"
-OWN_WORK = 60e-6  # seconds that a race spends on a pair beside its stretches, measured
+OWN_WORK = 100e-6  # seconds that a race spends on a pair beside its stretches, measured
 NUMBERS = torch.rand(2_000_000) + 1
 ANSWERS = torch.empty_like(NUMBERS)
 
@@ -200,7 +200,7 @@ def peers_task(workload, slowdown, comparisons):
 def tasks(quick):
     """(what, where, pool, function and arguments) of all that is measured; a pool's counts are added up in one row."""
     part = 0.1 if quick else 1
-    for where in ("quiet", "noisy"):
+    for where in ("noisy", "quiet"):
         for workload, slowdown, budget, windows, rounds in (
             ("py200", 0, 2, 30, 17),
             ("th5ms", 0, 2, 30, 17),
@@ -210,18 +210,19 @@ def tasks(quick):
         ):
             what = f"differs(): {workload} slowed by {slowdown:.1%}, {budget} s"
             pool = "" if slowdown else "differs(): false alarms"
+            windows, rounds = (windows, rounds) if where == "noisy" else (windows // 2, rounds * (2 - bool(slowdown)))
             yield what, where, pool, (differs_task, workload, slowdown, budget, max(3, round(windows * part)), rounds)
         for x in (2, 10):
             for ratio in (x / 1.05, x * 1.05):
                 what = f"at_least({x}) at {ratio:.3g}x"
-                yield what, where, "at_least(): 5 % off", (at_least_task, x, ratio, max(5, round(100 * part)))
+                yield what, where, "at_least(): 5 % off", (at_least_task, x, ratio, max(5, round(80 * part)))
         pool = "two copies of one function, fresh processes"
         yield pool, where, pool, (copies_task, max(3, round(32 * part)))
-    for where, workloads in (("noisy", ("py200", "th5ms")), ("quiet", ("th5ms",))):
-        for workload in workloads:
+    for where in ("noisy", "quiet"):
+        for workload in WORKLOADS:
             for slowdown in (0, 0.02):
                 what = f"peers: {workload} slowed by {slowdown:.1%}, 2 s"
-                yield what, where, "", (peers_task, workload, slowdown, max(2, round(50 * part)))
+                yield what, where, "", (peers_task, workload, slowdown, 3 if quick else 50)
 
 
 def at_most(count, n):

@@ -1,6 +1,7 @@
 """One observed call: its answer, and what else the function did."""
 
 import sys
+import time
 from collections import namedtuple
 from contextlib import redirect_stdout
 
@@ -96,3 +97,11 @@ def test_a_coroutine_is_work_still_to_be_done():
     with pytest.raises(TypeError, match="returns a coroutine"):
         observe(lambda: coroutine, ())
     coroutine.close()
+
+
+def test_a_long_first_call_is_announced_and_a_short_one_is_not(capsys, monkeypatch):
+    monkeypatch.setattr(sys.modules["steptime.observe"], "PATIENCE", 0.2)
+    observe(time.sleep, (0.01,))
+    assert capsys.readouterr().err == ""
+    observe(time.sleep, (0.6,))
+    assert capsys.readouterr().err == "sleep is still in its first call after 0.2 s. Ctrl-C ends it.\n"

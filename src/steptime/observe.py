@@ -1,7 +1,8 @@
 """One observed call of a function: its answer, and what else it did that spoils a comparison."""
 
 import sys
-from contextlib import redirect_stdout
+import threading
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
@@ -11,6 +12,8 @@ import numpy as np
 
 from steptime.answers import Unlike, difference, is_tensor
 from steptime.machine import synchronise
+
+PATIENCE = 5.0  # seconds of a first call, after which a person wants to know what goes on
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,7 @@ def observe(function, arguments):
     one, and TypeError where it returns before its work is done.
     """
     before = [_snapshot(argument) for argument in arguments]
-    with redirect_stdout(_Ear(sys.stdout)) as ear:
+    with redirect_stdout(_Ear(sys.stdout)) as ear, _told_after(PATIENCE, name_of(function)):
         start = perf_counter()
         answer = guard(function, function, *arguments)
         synchronise()
@@ -56,6 +59,19 @@ def guard(function, act, *arguments):
         return act(*arguments)
     except Exception as error:
         raise RuntimeError(f"{name_of(function)} raised {type(error).__name__}: {error}") from error
+
+
+@contextmanager
+def _told_after(seconds, name):
+    """Say on standard error that the first call is still running, once it has run so long."""
+    told = f"{name} is still in its first call after {seconds:g} s. Ctrl-C ends it."
+    clock = threading.Timer(seconds, print, [told], {"file": sys.stderr, "flush": True})
+    clock.daemon = True
+    clock.start()
+    try:
+        yield
+    finally:
+        clock.cancel()
 
 
 def name_of(function):
