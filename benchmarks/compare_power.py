@@ -202,8 +202,8 @@ def tasks(quick):
     part = 0.1 if quick else 1
     for where in ("noisy", "quiet"):
         for workload, slowdown, budget, windows, rounds in (
-            ("py200", 0, 2, 30, 17),
-            ("th5ms", 0, 2, 30, 17),
+            ("py200", 0, 2, 30, 8),
+            ("th5ms", 0, 2, 30, 26),
             ("py200", 0.005, 2, 50, 1),
             ("th5ms", 0.02, 2, 50, 1),
             ("th5ms", 0.01, 5, 40, 1),

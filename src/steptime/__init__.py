@@ -4,5 +4,6 @@ from steptime import claims, machine
 from steptime.claims import Verdict, claim
 from steptime.compare import compare
 from steptime.measure import bench
+from steptime.sequential import PairedRatios
 
-__all__ = ["Verdict", "bench", "claim", "claims", "compare", "machine"]
+__all__ = ["PairedRatios", "Verdict", "bench", "claim", "claims", "compare", "machine"]

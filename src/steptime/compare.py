@@ -98,7 +98,19 @@ class Race:
         if self.same.answer is False:
             return Verdict(False, "the answers differ, so their times are no race")
         self._draw(lambda: self.ratios.above(x) is not None)
-        return Verdict(self.ratios.above(x), f"{self._figures()}, asked for {x:,}x", margin=self.interval[0] / x)
+        return self.ratios.at_least(x)
+
+    def within(self, share):
+        """Verdict: does neither side take longer than the other by more than `share` of its time?
+
+        Draws pairs until that is certain or the budget is spent. Raises ValueError where share is not a number above 0.
+        """
+        if not (_is_number(share) and share > 0):
+            raise ValueError(f"within: share is a part of the time, a number above 0, not {share!r}.")
+        if self.same.answer is False:
+            return Verdict(None, "the answers differ, so their times are no race")
+        self._draw(lambda: self.ratios.within(share).answer is not None)
+        return self.ratios.within(share)
 
     def differs(self):
         """Verdict: does one side take longer than the other?
@@ -112,11 +124,11 @@ class Race:
         if _is_one_function(self._a.function, self._b.function):
             self._draw(lambda: self.ratios.shifted is not None)
             direction = {1: ", a takes longer", -1: ", b takes longer", None: ""}[self.ratios.shifted]
-            return Verdict(self.ratios.shifted and True, self._figures() + direction)
-        self._draw(lambda: self._is_apart() is not None)
+            return Verdict(self.ratios.shifted and True, f"{self.ratios}{direction}")
+        alike = self.within(PLACEMENT)
         low, high = self.interval
         margin = max(low, 1 / high) / (1 + PLACEMENT)
-        return Verdict(self._is_apart(), f"{self._figures()}, {PLACEMENT:.0%} allowed for their places", margin)
+        return Verdict(None if alike.answer is None else not alike.answer, f"{alike.evidence} for their places", margin)
 
     def plot(self):
         """A Picture of the pairs' ratios in the order they came, with the ratio and its interval as they narrowed."""
@@ -142,7 +154,7 @@ class Race:
         axes.yaxis.set_major_formatter(lambda ratio, _: times(ratio))
         axes.yaxis.set_minor_formatter(lambda ratio, _: times(ratio))
         axes.legend(frameon=False, ncols=4, loc="lower left", bbox_to_anchor=(0, 1), fontsize="small")
-        alt = f"Ratios of {len(came)} pairs in the order they came; their median ends at {self._figures()}."
+        alt = f"Ratios of {len(came)} pairs in the order they came; their median ends at {self.ratios}."
         return Picture(canvas, alt, "The interval narrows as pairs come in, and stays where the ratio is.")
 
     def __repr__(self):
@@ -150,17 +162,10 @@ class Race:
             return f"different answers ({self.same.evidence}): not timed"
         sameness = "same answer" if self.same.answer else "cannot tell whether the answers agree"
         medians = " -> ".join(map(duration, self._medians()))
-        line = f"{sameness} ({self.same.evidence}) · {medians} · {self._figures()}"
+        line = f"{sameness} ({self.same.evidence}) · {medians} · {self.ratios}"
         if self.guess is not None:
             line += f" · your guess {self.guess:g}x"
         return "\n".join([line, *self._notes()])
-
-    def _figures(self):
-        if not len(self.ratios):
-            return "no pairs"
-        low, high = self.interval
-        span = f"({times(low)[:-1]}-{times(high)[:-1]})" if high < math.inf else "(too few pairs for an interval)"
-        return f"{times(self.ratio)} {span}, {len(self.ratios)} pairs"
 
     def _notes(self):
         if self.stopped:
@@ -180,12 +185,6 @@ class Race:
         if self.pairs:
             return [median(times) for times in zip(*self.pairs, strict=True)]
         return [median(side.undisturbed or [side.first]) for side in (self._a, self._b)]
-
-    def _is_apart(self):
-        low, high = self.interval
-        if max(low, 1 / high) > 1 + PLACEMENT:
-            return True
-        return False if low > 1 / (1 + PLACEMENT) and high < 1 + PLACEMENT else None
 
     def _draw(self, is_enough):
         """Draw pairs until there are enough or the budget is spent; Ctrl-C ends it and keeps what there is."""

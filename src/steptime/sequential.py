@@ -22,6 +22,9 @@ Two games are played:
 import math
 from bisect import insort
 
+from steptime.claims import Verdict
+from steptime.units import times
+
 ERROR_RATE = 0.001
 """The chance that a verdict is ever wrong, over the whole run: one rate for the whole book."""
 
@@ -44,15 +47,18 @@ def log_capital(above, pairs):
 class PairedRatios:
     """The ratios of the pairs so far, with the interval and the verdicts they allow.
 
+    pairs: (a's, b's) times, in any unit, read one right after the other; the ratio is a's over b's.
     Verdicts on the ratio are read off the interval, so they cannot contradict it or each other.
     """
 
-    def __init__(self):
+    def __init__(self, pairs=()):
         self._sorted = []
         self._outside = 0  # how many pairs, from either end of the order, may not lie beyond the median ratio
         self._sizes = []  # of the log ratios, sorted
         self._above = [1.0] * len(GAMBLERS)  # capitals of those who bet on a ratio above 1
         self._below = [1.0] * len(GAMBLERS)
+        for a, b in pairs:
+            self.add(a / b)
 
     def __len__(self):
         return len(self._sorted)
@@ -109,6 +115,25 @@ class PairedRatios:
         """True if the median ratio is above x, False if it is below, None while neither is certain."""
         low, high = self.interval
         return True if low > x else False if high < x else None
+
+    def at_least(self, x):
+        """Verdict: is the median ratio x or more?"""
+        return Verdict(self.above(x), f"{self}, asked for {x:,}x", margin=self.interval[0] / x)
+
+    def within(self, share):
+        """Verdict: does neither side take longer than the other by more than `share` of its time?"""
+        low, high = self.interval
+        farthest = max(1 / low, high) if low else math.inf
+        nearest = max(low, 1 / high)
+        answer = True if farthest < 1 + share else False if nearest > 1 + share else None
+        return Verdict(answer, f"{self}, {share:.0%} allowed", margin=share / (farthest - 1) if farthest > 1 else None)
+
+    def __repr__(self):
+        if not len(self):
+            return "no pairs"
+        low, high = self.interval
+        span = f"({times(low)[:-1]}-{times(high)[:-1]})" if low else "(too few pairs for an interval)"
+        return f"{times(self.median)} {span}, {len(self)} pairs"
 
 
 def _check(ratio):
