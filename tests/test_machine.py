@@ -1,20 +1,46 @@
-"""The machine card."""
+"""The machine card, on this machine and on machines that lack something."""
 
+import math
 import os
 import platform
+import re
 import subprocess
 import sys
+import time
 
+import psutil
 import pytest
+import torch
 
 from steptime import machine
+from steptime.stream import Stream
+
+
+def command(folder, name, answer):
+    """A command of that name which prints a line, in a folder for PATH."""
+    file = folder / name
+    file.write_text(f"#!/bin/sh\necho '{answer}'\n")
+    file.chmod(0o755)
+
+
+def printed(program, **environment):
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, check=True, env={**os.environ, **environment}
+    )
+    return done.stdout
 
 
 def test_the_card_names_what_a_reader_of_a_measurement_must_know():
     card = dict(machine.card().rows)
-    assert list(card) == ["processor", "threads", "memory", "GPU", "system", "versions"]
+    assert list(card) == ["processor", "threads", "memory", "GPU", "system", "versions", "compiler"]
     assert platform.python_version() in card["versions"] and "torch 2" in card["versions"]
     assert f"of {os.cpu_count()} cores usable" in card["processor"]
+    assert re.fullmatch(r"[1-9]\d* GiB", card["memory"])
+
+
+def test_the_threads_are_those_of_now():
+    program = "from steptime import machine; import torch; torch.set_num_threads(3); print(machine.card().rows[1][1])"
+    assert printed(program, OPENBLAS_NUM_THREADS="1") == b"torch 3, BLAS 1\n"
 
 
 def test_the_card_is_a_table_with_a_line_for_each_row_and_each_thing_missing():
@@ -22,19 +48,104 @@ def test_the_card_is_a_table_with_a_line_for_each_row_and_each_thing_missing():
     assert len(repr(card).splitlines()) == len(card.rows) + len(card.missing)
 
 
+@pytest.mark.skipif(os.name == "nt", reason="the compiler of this test is a shell script")
+def test_the_compiler_is_the_one_that_torch_would_take(tmp_path, monkeypatch):
+    command(tmp_path, "g++", "g++ 99.1")
+    command(tmp_path, "clang++", "clang++ 99.2")
+    command(tmp_path, "mine", "mine 99.3")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
+    assert ("compiler", "clang++ 99.2" if sys.platform == "darwin" else "g++ 99.1") in machine.card().rows
+    monkeypatch.setenv("CXX", "mine")
+    assert ("compiler", "mine 99.3") in machine.card().rows
+
+
 def test_a_machine_without_a_compiler_says_what_for_it_is_missed(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert "not here   a C++ compiler: torch.compile cannot run on the CPU" in repr(machine.card())
+    monkeypatch.delenv("CXX", raising=False)
+    card = machine.card()
+    assert "not here   a C++ compiler: torch.compile cannot run on the CPU" in repr(card)
+    assert ("compiler", "none") in card.rows
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the compiler of this test is a shell script")
+def test_a_compiler_that_fails_is_none(tmp_path, monkeypatch):
+    (tmp_path / "broken").write_text("#!/bin/sh\necho broken 1.0\nexit 1\n")
+    (tmp_path / "broken").chmod(0o755)
+    monkeypatch.setenv("CXX", str(tmp_path / "broken"))
+    assert ("compiler", "none") in machine.card().rows
+
+
+@pytest.mark.skipif(torch.version.cuda is not None, reason="this torch is built with CUDA")
+@pytest.mark.skipif(os.name == "nt", reason="the driver's command of this test is a shell script")
+def test_a_driver_that_torch_cannot_use_is_told(tmp_path, monkeypatch):
+    line = "not here   CUDA in torch: there is an NVIDIA driver, but this torch was built without it"
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert line not in repr(machine.card())
+    command(tmp_path, "nvidia-smi", "")
+    assert line in repr(machine.card())
+
+
+def test_without_scheduler_statistics_the_card_says_what_is_not_seen(tmp_path, monkeypatch):
+    line = "not here   the scheduler's statistics: a reading that was interrupted cannot be told from others"
+    monkeypatch.setattr(machine, "SCHEDULER", tmp_path / "none")
+    assert line in repr(machine.card())
+    (tmp_path / "none").touch()
+    assert line not in repr(machine.card())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no /proc")
+def test_a_linux_without_proc_still_has_a_card(tmp_path, monkeypatch):
+    monkeypatch.setattr(psutil, "PROCFS_PATH", str(tmp_path))
+    assert ("memory", "unknown") in machine.card().rows
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system cannot confine a process to one core")
 def test_one_core_is_counted_as_one():
-    program = "import os; os.sched_setaffinity(0, {0}); from steptime import machine; print(machine.usable_cores())"
-    core = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert core.stdout == "1\n"
+    program = "import os; os.sched_setaffinity(0, {0}); from steptime import machine; print(machine.card().rows[0][1])"
+    assert f"1 of {os.cpu_count()} cores usable".encode() in printed(program)
+
+
+@pytest.mark.parametrize(
+    ("files", "told", "cores"),
+    [
+        (["max 100000"], None, math.inf),
+        (["50000 100000"], "a quota allows the time of 0.5", 1),
+        (["-1", "100000"], None, math.inf),
+        (["125000", "100000"], "a quota allows the time of 1.25", 2),
+    ],
+)
+def test_a_containers_quota_limits_the_cores(files, told, cores, tmp_path, monkeypatch):
+    paths = [tmp_path / str(number) for number in range(len(files))]
+    for path, text in zip(paths, files, strict=True):
+        path.write_text(text + "\n")
+    monkeypatch.setattr(machine, "QUOTAS", ())
+    free = machine.usable_cores()
+    monkeypatch.setattr(machine, "QUOTAS", ((tmp_path / "none",), paths))
+    assert machine.card().rows[0][1].endswith(told or "cores usable")
+    assert machine.usable_cores() == min(cores, free)
+
+
+@pytest.mark.parametrize(
+    "environment", [{"LANG": "C", "LC_ALL": "C"}, {"PYTHONIOENCODING": "ascii"}, {"PYTHONIOENCODING": "cp949"}]
+)
+def test_the_card_prints_on_any_screen(environment):
+    assert b"cores usable" in printed("from steptime import machine; print(machine.card())", **environment)
+
+
+def test_the_device_is_one_that_torch_computes_on():
+    device = machine.device()
+    assert torch.ones(2, device=device).sum().item() == 2
+    assert (device.type == "cpu") is (dict(machine.card().rows)["GPU"] == "none")
+
+
+def test_synchronise_waits_for_streams():
+    came = []
+    with Stream() as stream:
+        stream.launch(lambda: (time.sleep(0.1), came.append(1)))
+        machine.synchronise()
+        assert came == [1]
 
 
 def test_importing_the_helper_does_not_wait_for_torch():
-    program = "import sys, steptime; print('torch' in sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert loaded.stdout == "False\n"
+    assert printed("import sys, steptime; print('torch' in sys.modules)") == b"False\n"

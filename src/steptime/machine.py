@@ -1,5 +1,6 @@
 """The machine that everything is measured on."""
 
+import math
 import os
 import platform
 import shutil
@@ -8,6 +9,17 @@ import sys
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+
+from steptime import stream
+
+SCHEDULER = Path("/proc/thread-self/schedstat")
+"""Where Linux tells how long a thread stood in line for a core; other systems do not tell."""
+
+QUOTAS = (
+    (Path("/sys/fs/cgroup/cpu.max"),),
+    (Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"), Path("/sys/fs/cgroup/cpu/cpu.cfs_period_us")),
+)
+"""Where Linux tells a container how much of its cores it may use, in control groups of version 2 and of version 1."""
 
 
 @dataclass(frozen=True)
@@ -30,34 +42,48 @@ class Card:
 
 def card():
     """Look at this machine and describe it."""
-    import psutil
     import torch  # not at the top: it takes seconds, and most of this package does without
 
-    memory = psutil.virtual_memory().total / 2**30
+    compiler = _compiler()
     rows = (
-        ("processor", f"{_processor()}, {usable_cores()} of {os.cpu_count()} cores usable"),
+        ("processor", f"{_processor()}, {_cores()}"),
         ("threads", f"torch {torch.get_num_threads()}, BLAS {_blas_threads()}"),
-        ("memory", f"{memory:.0f} GiB"),
+        ("memory", _memory()),
         ("GPU", _gpu(torch) or "none"),
         ("system", f"{platform.system()} {platform.release()}"),
         (
             "versions",
             ", ".join([f"Python {platform.python_version()}", *(f"{p} {version(p)}" for p in ("torch", "numpy"))]),
         ),
+        ("compiler", compiler or "none"),
     )
     missing = []
     if not torch.cuda.is_available():
         missing.append("CUDA: sections marked [GPU] show their code and do not run")
-    if not any(map(shutil.which, ("g++", "clang++", "cl"))):
+        if shutil.which("nvidia-smi") and not torch.version.cuda:
+            missing.append("CUDA in torch: there is an NVIDIA driver, but this torch was built without it")
+    if not compiler:
         missing.append("a C++ compiler: torch.compile cannot run on the CPU")
+    if not SCHEDULER.exists():
+        missing.append("the scheduler's statistics: a reading that was interrupted cannot be told from others")
     return Card(rows, tuple(missing))
 
 
-def synchronise():
-    """Wait until the device has done all that was launched on it; nothing to do where no device was used.
+def device():
+    """The torch.device to run on: CUDA where there is one, or else MPS, or else the CPU. Tried on a CPU only."""
+    import torch
 
-    Not tried yet: no machine with CUDA or MPS was at hand.
+    if torch.cuda.is_available():
+        return torch.device("cuda")
+    return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
+
+
+def synchronise():
+    """Wait until all that was launched is done, on the streams of this process and on a CUDA or MPS device in use.
+
+    Raises RuntimeError where work on a stream raised. Not tried with CUDA or MPS: no such machine was at hand.
     """
+    stream.synchronize()
     torch = sys.modules.get("torch")
     if torch is None:
         return
@@ -68,10 +94,26 @@ def synchronise():
 
 
 def usable_cores():
-    """How many cores this process may use: a container or a scheduler can allow fewer than there are."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    """How many cores this process may use at once: a container or a scheduler can allow fewer than there are."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, math.ceil(_quota() or cores))
+
+
+def _quota():
+    """The time of how many cores a container may use, a fraction perhaps; None where nothing limits it."""
+    for files in QUOTAS:
+        try:
+            quota, period = " ".join(file.read_text() for file in files).split()
+        except OSError:
+            continue
+        if quota not in ("max", "-1"):
+            return int(quota) / int(period)
+    return None
+
+
+def _cores():
+    cores = f"{usable_cores()} of {os.cpu_count()} cores usable"
+    return f"{cores}, a quota allows the time of {_quota():.3g}" if _quota() else cores
 
 
 def _processor():
@@ -82,11 +124,19 @@ def _processor():
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     if sys.platform == "darwin":
-        question = ["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"]
-        answer = subprocess.run(question, capture_output=True, text=True, check=False).stdout.strip()
+        answer = _ask("/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string")
         if answer:
             return answer
     return platform.processor() or platform.machine()
+
+
+def _memory():
+    import psutil
+
+    try:
+        return f"{psutil.virtual_memory().total / 2**30:.0f} GiB"
+    except OSError:  # Linux without /proc
+        return "unknown"
 
 
 def _blas_threads():
@@ -99,7 +149,25 @@ def _blas_threads():
 
 def _gpu(torch):
     if torch.cuda.is_available():
-        return torch.cuda.get_device_name()
+        memory = torch.cuda.get_device_properties().total_memory / 2**30
+        return f"{torch.cuda.get_device_name()}, {memory:.0f} GiB, {torch.cuda.device_count()} in all"
     if torch.backends.mps.is_available():
         return "Apple (MPS)"
     return None
+
+
+def _compiler():
+    """The C++ compiler that torch.compile takes on a CPU, as it names itself; None where there is none."""
+    if sys.platform == "win32":
+        name = os.environ.get("CXX", "cl")
+        return shutil.which(name) and name
+    return _ask(os.environ.get("CXX", "clang++" if sys.platform == "darwin" else "g++"), "--version")
+
+
+def _ask(*command):
+    """The first line that a command answers; None where there is no such command or it fails."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return done.stdout.partition("\n")[0].strip()

@@ -7,20 +7,16 @@ import weakref
 from contextlib import nullcontext, redirect_stdout
 from dataclasses import dataclass
 from itertools import repeat
-from pathlib import Path
 from statistics import median, quantiles
 from time import perf_counter, thread_time
 from typing import NamedTuple
 
-from steptime.machine import synchronise
+from steptime.machine import SCHEDULER, synchronise
 from steptime.observe import observe
 from steptime.units import duration
 
 SHORTEST = 200e-6
 """Seconds: no shorter stretch is read off the clock, so that reading it (about 50 ns) costs nothing that shows."""
-
-SCHEDULER = Path("/proc/thread-self/schedstat")
-"""Where Linux tells how long a thread stood in line for a core; other systems do not tell."""
 
 
 class Reading(NamedTuple):
