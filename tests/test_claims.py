@@ -10,6 +10,7 @@ import torch
 from nbformat.v4 import new_code_cell
 
 from book.run import run_claims
+from steptime import machine
 from steptime.claims import CannotTell, ClaimFailed, Ledger, Verdict
 
 
@@ -127,6 +128,25 @@ def in_notebook(*cells):
 
 FIRST = ("first", "from steptime import claim, claims")
 CLOSE = ("close", "claims.close()")
+
+
+def test_a_claim_on_what_this_machine_has_is_measured_and_no_part_of_the_list(ledger, capsys, monkeypatch):
+    monkeypatch.setattr(machine, "has", lambda need: need == "CUDA")
+    ledger.claim_on("CUDA", "the GPU is faster", lambda: Verdict(True, "7x"))
+    assert capsys.readouterr().out == "True   the GPU is faster · 7x\n" and not ledger.verdicts
+    with pytest.raises(ClaimFailed, match="the GPU is faster: False on this machine"):
+        ledger.claim_on("CUDA", "the GPU is faster", lambda: False)
+
+
+def test_a_claim_on_what_this_machine_lacks_says_that_it_was_not_run(ledger, capsys, monkeypatch):
+    monkeypatch.setattr(machine, "has", lambda need: False)
+    ledger.claim_on("CUDA", "the GPU is faster", lambda: 1 / 0)
+    assert capsys.readouterr().out == "not run here: no CUDA (the GPU is faster)\n" and not ledger.verdicts
+
+
+def test_a_claim_on_something_unknown_is_a_sentence(ledger):
+    with pytest.raises(ValueError, match='has \'luck\': ask for "CUDA" or "a C\\+\\+ compiler"'):
+        ledger.claim_on("luck", "it holds", lambda: True)
 
 
 def test_running_a_cell_again_replaces_its_claims():

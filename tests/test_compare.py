@@ -309,6 +309,23 @@ def test_equal_functions_are_told_to_be_equal_and_unequal_ones_unequal():
         assert scripted_race(slow, slow, 1.0, seed)[0].differs().answer is None
 
 
+def test_a_function_is_as_fast_as_itself_within_five_percent_and_one_8_percent_slower_is_not():
+    for seed in range(20):
+        assert scripted_race(slow, slow, 1.0, seed)[0].within(0.05).answer is True
+        assert scripted_race(slow, fast, 1.08, seed)[0].within(0.05).answer is False
+        assert scripted_race(slow, fast, 1 / 1.08, seed)[0].within(0.05).answer is False
+
+
+@pytest.mark.parametrize("share", [0, -0.1, math.nan, "5 %", True])
+def test_within_what_is_no_share_is_a_sentence(share):
+    with pytest.raises(ValueError, match="within: share is a part of the time, a number above 0, not"):
+        scripted_race(slow, slow, 1.0, 1)[0].within(share)
+
+
+def test_answers_that_differ_are_not_said_to_be_alike():
+    assert compare(slow, lambda: 8).within(0.05).answer is None
+
+
 @pytest.mark.parametrize("ratio", [1.05, 1.4, 1.5, 2.4, 3.3, 7.5, 30])
 def test_stretches_of_both_sides_last_equally_long(ratio):
     race, _ = scripted_race(slow, fast, ratio, seed=1)

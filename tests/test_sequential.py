@@ -228,6 +228,23 @@ def test_nothing_is_certain_before_thirteen_pairs():
     assert ratios.interval == (5, 5) and ratios.above(1) is True and ratios.above(9) is False
 
 
+def test_pairs_timed_by_hand_get_the_verdicts_of_a_race():
+    ratios = PairedRatios((3.0 + 0.01 * number, 1.0) for number in range(20))
+    assert repr(ratios) == "3.10x (3.00-3.19), 20 pairs" and ratios.median == pytest.approx(3.095)
+    assert ratios.at_least(2).answer is True and ratios.at_least(2).margin == pytest.approx(1.5)
+    assert ratios.at_least(4).answer is False and ratios.at_least(3.1).answer is None
+    assert ratios.at_least(2).evidence == "3.10x (3.00-3.19), 20 pairs, asked for 2x"
+
+
+def test_within_is_judged_on_both_sides_of_one():
+    close = PairedRatios((1 + 0.001 * (number % 5), 1.02) for number in range(40))  # b takes about 2 % longer
+    assert close.within(0.05).answer is True and close.within(0.01).answer is False
+    assert close.within(0.02).answer is None and close.within(0.05).margin == pytest.approx(2.5)
+    assert PairedRatios([(1, 1)] * 5).within(0.05).answer is None  # too few
+    assert repr(PairedRatios()) == "no pairs"
+    assert repr(PairedRatios([(2, 1)])) == "2.00x (too few pairs for an interval), 1 pairs"
+
+
 def test_before_the_first_pair_there_is_no_median():
     assert math.isnan(PairedRatios().median) and len(PairedRatios()) == 0
 

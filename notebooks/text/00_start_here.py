@@ -6,7 +6,7 @@
 # Every claim in this book is measured again on your machine when you run its chapter. After this one you can read a
 # claim, its evidence, and its three possible answers.
 #
-# *4 minutes to read, 5 seconds to run. Press Shift+Enter to run a cell and go to the next.*
+# *5 minutes to read, 8 seconds to run. Press Shift+Enter to run a cell and go to the next.*
 
 # %%
 from steptime import claim, claims, compare, machine
@@ -79,6 +79,33 @@ for ratio in (0.5, 2, 1):
 #
 # On a noisy machine intervals are wide and more answers become *cannot tell*. That is no failure of yours. Close other
 # programs, plug in the charger, and run the section again.
+
+# %% [markdown]
+# ## How noisy is your machine?
+#
+# A race of a function against itself is called an *A/A experiment*. There is nothing to find, so what it shows is noise. How
+# far apart are two runs of the same function, one right after the other: by 0.1 %, 1 %, 10 %?
+
+# %%
+noise = compare(sum, sum, range(100_000), budget=1)
+alike = noise.within(0.05)
+noise.plot()
+
+# %% [markdown]
+# Each dot is a pair of runs. The line is the median of all pairs so far, the band where it can lie.
+
+# %%
+strayed = sorted(abs(first / second - 1) for first, second in noise.pairs)
+print(
+    f"half of the pairs stray by more than {strayed[len(strayed) // 2]:.1%}, one in ten by more than {strayed[len(strayed) * 9 // 10]:.1%}"
+)
+
+# %%
+claim("sum takes as long as itself within 5 %", alike)
+
+# %% [markdown]
+# That is your noise floor. A difference smaller than that, seen once, is nothing. Many pairs together see much less: the band
+# narrows, and it stays around 1.
 
 # %% [markdown]
 # ## How is a chapter used?

@@ -31,8 +31,7 @@ import torch
 import torch.utils.benchmark
 from sklearn.datasets import load_digits
 
-from steptime import PairedRatios, Verdict, bench, claim, claims, compare, machine
-from steptime.claims import claim_on
+from steptime import PairedRatios, Verdict, bench, claim, claim_on, claims, compare
 from steptime.stream import Event, Stream
 from steptime.style import COLOURS, Picture, figure
 from steptime.units import duration
@@ -303,11 +302,11 @@ def cuda_events_see_the_work():
     for _ in range(20):
         layer(x).sum().backward()
     end.record()
-    launched = perf_counter() - start
+    enqueued = perf_counter() - start
     torch.cuda.synchronize()
     step = begin.elapsed_time(end) / 20
-    print(f"{step:.2f} ms a step, {4_096 / step * 1e3:,.0f} samples a second; launched in {duration(launched / 20)} a step")
-    return launched < 20 * step / 1e3
+    print(f"{step:.2f} ms a step, {4_096 / step * 1e3:,.0f} samples a second; launched in {duration(enqueued / 20)}")
+    return enqueued < 20 * step / 1e3
 
 
 claim_on("CUDA", "twenty steps are launched before they are done", cuda_events_see_the_work)
@@ -319,7 +318,7 @@ stream.close()
 # ## How many readings, and which number?
 #
 # A training step of 1 ms, read fifty times. During one of the readings something else happens: a backup starts, a page
-# is swapped in, a colleague logs on. Here the step itself sleeps for a hundred times its length, once.
+# is swapped in, a colleague logs on. Here the step itself sleeps for two hundred times its length, once.
 
 
 # %%
@@ -347,7 +346,10 @@ print(f"with it:    mean {duration(mean(seen))}, median {duration(median(seen))}
 # %%
 middle = mean(seen)
 claim("one interruption lifts the mean above nine readings in ten", middle > np.quantile(seen, 0.9))
-claim("the median stays between the quartiles of the others", np.quantile(others, 0.25) <= median(seen) <= np.quantile(others, 0.75))
+claim(
+    "the median stays between the quartiles of the others",
+    np.quantile(others, 0.25) <= median(seen) <= np.quantile(others, 0.75),
+)
 
 # %% [markdown]
 # The mean is now a time that hardly any reading took. Quote the median, and beside it the *spread*: between which times the
@@ -491,7 +493,9 @@ same.plot()
 # %%
 strayed = [abs(one / other - 1) for one, other in same.pairs]
 low, high = same.interval
-print(f"one pair in two strays by more than {np.median(strayed):.1%}, one in ten by more than {np.quantile(strayed, 0.9):.1%}")
+print(
+    f"one pair in two strays by more than {np.median(strayed):.1%}, one in ten by more than {np.quantile(strayed, 0.9):.1%}"
+)
 print(f"all {len(same.pairs)} pairs together: the ratio lies between {low:.4f} and {high:.4f}")
 
 # %% [markdown]
@@ -580,7 +584,9 @@ runs = {size: train(size) for size in (16, 64, 256, 1_024)}
 print("batch    latency  samples/s   to 95 %:  steps   samples   seconds")
 for size, seconds in runs.items():
     steps, latency = len(seconds), median(seconds)
-    print(f"{size:>5}  {duration(latency):>9}  {size / latency:>9,.0f} {steps:>16}  {steps * size:>8,}  {duration(sum(seconds)):>8}")
+    print(
+        f"{size:>5}  {duration(latency):>9}  {size / latency:>9,.0f} {steps:>16}  {steps * size:>8,}  {duration(sum(seconds)):>8}"
+    )
 
 # %%
 sizes, first = list(runs), runs[16]
@@ -621,7 +627,7 @@ claim("64 times the batch saves less than half of the steps", steps[1_024] > ste
 # %% [markdown]
 # ## Is timeit not enough?
 #
-# Often it is. Here is the loop against the vectorised form once more, by `timeit` alone: twenty readings of each.
+# Often it is. Here is the loop against the vectorised form once more, by `timeit` alone: twenty pairs.
 
 # %%
 numbers = (load_digits().images.ravel() / 16).tolist()
@@ -636,7 +642,7 @@ def vectorised():
     return np.mean(array * array)
 
 
-readings = PairedRatios(zip(timeit.repeat(loop, number=1, repeat=20), timeit.repeat(vectorised, number=1, repeat=20)))
+readings = PairedRatios((timeit.timeit(loop, number=1), timeit.timeit(vectorised, number=1)) for _ in range(20))
 readings
 
 # %%
@@ -655,7 +661,9 @@ def best(function):
 
 
 def middle_half(function):
-    timed = torch.utils.benchmark.Timer("function()", globals={"function": function}).blocked_autorange(min_run_time=0.02)
+    timed = torch.utils.benchmark.Timer("function()", globals={"function": function}).blocked_autorange(
+        min_run_time=0.02
+    )
     return np.quantile(timed.times, (0.25, 0.75))
 
 

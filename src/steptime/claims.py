@@ -3,6 +3,8 @@
 import sys
 from dataclasses import dataclass
 
+from steptime import machine
+
 
 class CannotTell(Exception):
     """Somebody asked for yes or no where the evidence gives neither."""
@@ -70,7 +72,21 @@ class Ledger:
             raise ValueError(f"Two claims say {text!r}: give each claim a text of its own.")
         verdict = _as_verdict(text, verdict)
         self.verdicts[text], self._cells[text] = verdict, self._cell
-        print(_line(text, verdict), f" · {verdict.evidence}" if verdict.evidence else "", sep="")
+        _print(text, verdict)
+
+    def claim_on(self, need, text, measure):
+        """State a claim that only a machine with `need`, say "CUDA", can show; it is no part of `close`.
+
+        measure: called without arguments where the machine has it; gives the verdict, as `claim` takes it.
+        Elsewhere it says that it was not run. Raises ClaimFailed, here and at once, where the verdict is False.
+        """
+        if not machine.has(need):
+            print(f"not run here: no {need} ({text})")
+            return
+        verdict = _as_verdict(text, measure())
+        _print(text, verdict)
+        if verdict.answer is False:
+            raise ClaimFailed(f"{text}: False on this machine.")
 
     def close(self):
         """Print every claim with its verdict; call it in the last cell, as often as you like.
@@ -92,6 +108,10 @@ class Ledger:
             )
         if False in answers:
             raise ClaimFailed(f"{answers.count(False)} of {len(answers)} claims are False on this machine.")
+
+
+def _print(text, verdict):
+    print(_line(text, verdict), f" · {verdict.evidence}" if verdict.evidence else "", sep="")
 
 
 def _line(text, verdict):
@@ -131,4 +151,4 @@ def _follow_notebook(ledger):
 
 _ledger = Ledger()
 _follow_notebook(_ledger)
-claim, close, verdicts = _ledger.claim, _ledger.close, _ledger.verdicts
+claim, claim_on, close, verdicts = _ledger.claim, _ledger.claim_on, _ledger.close, _ledger.verdicts

@@ -58,7 +58,7 @@ def card():
         ("compiler", compiler or "none"),
     )
     missing = []
-    if not torch.cuda.is_available():
+    if not has("CUDA"):
         missing.append("CUDA: sections marked [GPU] show their code and do not run")
         if shutil.which("nvidia-smi") and not torch.version.cuda:
             missing.append("CUDA in torch: there is an NVIDIA driver, but this torch was built without it")
@@ -67,6 +67,17 @@ def card():
     if not SCHEDULER.exists():
         missing.append("the scheduler's statistics: a reading that was interrupted cannot be told from others")
     return Card(rows, tuple(missing))
+
+
+def has(need):
+    """True where this machine has what some sections need: "CUDA" or "a C++ compiler". Raises ValueError for others."""
+    if need == "CUDA":
+        import torch
+
+        return torch.cuda.is_available()
+    if need == "a C++ compiler":
+        return _compiler() is not None
+    raise ValueError(f'There is no telling whether a machine has {need!r}: ask for "CUDA" or "a C++ compiler".')
 
 
 def device():
