@@ -19,9 +19,18 @@ def main(arguments):
         port = choose_port(*arguments)
     except ValueError as problem:
         return str(problem)
+    if warning := unsaved(ROOT / "notebooks"):
+        print(warning)
     lab = subprocess.Popen(command(port), cwd=ROOT, env=environment())
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for Lab, which asks whether it was meant
     return lab.wait()
+
+
+def unsaved(folder):
+    """One sentence where nobody may write to the notebooks' folder, else None: they run, but Lab cannot save them."""
+    if os.access(folder, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
+        return None
+    return f"You may not write to {folder}: the chapters run, but changes are lost. Copy the book to a folder of yours."
 
 
 def command(port, folder=ROOT):

@@ -30,7 +30,10 @@ def main(arguments):
             return f"{chapter.name} is not stored, because it raised {errors(notebook)[0]}"
         if any(line.startswith("cannot tell") for line in printed(notebook.cells[-1]).splitlines()):
             return f"{chapter.name} is not stored, because a claim says cannot tell: try again on a quieter machine."
-        store(notebook, chapter)
+        try:
+            store(notebook, chapter)
+        except OSError as problem:
+            return f"{chapter.name} is not stored: {problem}."
     return 0
 
 

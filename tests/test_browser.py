@@ -39,7 +39,7 @@ def browser():
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
     """The address of a Lab that serves a copy of the notebooks, so that nothing here is saved over."""
-    folder = tmp_path_factory.mktemp("served")
+    folder = tmp_path_factory.mktemp("a home 집")  # with a space and Korean letters, as people have
     shutil.copytree(ROOT / "notebooks", folder / "notebooks")
     with lab(folder) as address:
         yield address

@@ -2,6 +2,7 @@
 
 import ast
 import importlib.util
+import os
 import shutil
 import socket
 import subprocess
@@ -11,8 +12,8 @@ import time
 import psutil
 import pytest
 
-from book import install, lab, steady
-from book.chapters import ROOT, find_chapters
+from book import install, lab, refresh, steady
+from book.chapters import ROOT, Chapter, find_chapters
 from book.neighbours import neighbours
 from steptime import machine
 
@@ -196,3 +197,39 @@ def test_no_number_of_passes_is_a_sentence(runs):
     command = [sys.executable, "-m", "book.steady", f"--runs={runs}"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 2 and "is no number of passes: ask for at least 1." in done.stderr
+
+
+@pytest.fixture
+def read_only(tmp_path):
+    """A folder that this process may not write to; root, who always may, becomes nobody for the time."""
+    folder = tmp_path / "read only"
+    folder.mkdir()
+    for parent in (folder, *folder.parents[:-1]):
+        if os.stat(parent).st_uid == os.geteuid():
+            parent.chmod(0o755)
+    folder.chmod(0o555)
+    if os.geteuid():
+        yield folder
+    else:
+        os.seteuid(65534)
+        yield folder
+        os.seteuid(0)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="this system has no user to become")
+def test_a_folder_that_cannot_be_written_to_is_a_sentence_and_the_book_opens_all_the_same(read_only, tmp_path):
+    assert f"You may not write to {read_only}: the chapters run, but changes are lost." in lab.unsaved(read_only)
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="this system has no user to become")
+def test_a_refresh_that_cannot_be_stored_is_a_sentence(read_only, monkeypatch):
+    chapter = Chapter("specimen", read_only)
+    monkeypatch.setattr(refresh, "find_chapters", lambda asked: [chapter])
+    monkeypatch.setattr(Chapter, "text", property(lambda chapter: ROOT / "notebooks" / "text" / "00_start_here.py"))
+    monkeypatch.setattr(refresh, "run", lambda notebook, folder: notebook)
+    said = refresh.main(["00"])
+    assert said.startswith("specimen is not stored: ") and "Permission denied" in said and "\n" not in said
+
+
+def test_a_folder_of_ones_own_needs_no_warning(tmp_path):
+    assert lab.unsaved(tmp_path) is None

@@ -344,12 +344,10 @@ print(f"without it: mean {duration(mean(others))}, median {duration(median(other
 print(f"with it:    mean {duration(mean(seen))}, median {duration(median(seen))}")
 
 # %%
-middle = mean(seen)
-claim("one interruption lifts the mean above nine readings in ten", middle > np.quantile(seen, 0.9))
-claim(
-    "the median stays between the quartiles of the others",
-    np.quantile(others, 0.25) <= median(seen) <= np.quantile(others, 0.75),
-)
+average, typical = mean(seen), median(seen)
+low, high = np.quantile(others, (0.25, 0.75))
+claim("one interruption lifts the mean above nine readings in ten", average > np.quantile(seen, 0.9))
+claim("the median stays between the quartiles of the others", low <= typical <= high)
 
 # %% [markdown]
 # The mean is now a time that hardly any reading took. Quote the median, and beside it the *spread*: between which times the
