@@ -9,9 +9,12 @@ from nbclient import NotebookClient
 
 from steptime.claims import Verdict
 
-# For every kernel, a reader's too: one thread for each operation, unless a chapter says otherwise. Two threads on two
+# For every kernel, a reader's too. One thread for each operation, unless a chapter says otherwise: two threads on two
 # busy cores stall each other.
-ENVIRONMENT = {"OMP_NUM_THREADS": "1"}
+ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",
+    "KINETO_LOG_LEVEL": "99",  # or torch's profiler writes a line to the screen whenever it starts or stops
+}
 
 READ_CLAIMS = """\
 import json

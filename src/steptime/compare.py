@@ -13,7 +13,8 @@ from tqdm import tqdm
 from steptime.answers import agreement
 from steptime.claims import Verdict
 from steptime.measure import SHORTEST, Stopwatch
-from steptime.observe import guard, name_of, observe
+from steptime.naming import name_of
+from steptime.observe import guard, observe
 from steptime.sequential import PairedRatios
 from steptime.style import COLOURS, Picture, figure
 from steptime.units import duration, times

@@ -4,7 +4,6 @@ import sys
 import threading
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
-from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 
 from steptime.answers import Unlike, difference, is_tensor
 from steptime.machine import synchronise
+from steptime.naming import name_of
 
 PATIENCE = 5.0  # seconds of a first call, after which a person wants to know what goes on
 
@@ -72,13 +72,6 @@ def _told_after(seconds, name):
         yield
     finally:
         clock.cancel()
-
-
-def name_of(function):
-    """What a person calls a function."""
-    while isinstance(function, partial):
-        function = function.func
-    return getattr(function, "__name__", type(function).__name__)
 
 
 class _Ear:

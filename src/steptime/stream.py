@@ -13,10 +13,18 @@ import atexit
 import threading
 import weakref
 from collections import deque
+from contextlib import nullcontext
+from itertools import count
+from operator import setitem
 from time import perf_counter
+
+from steptime.naming import name_of
 
 DEPTH = 1024
 """How many launches wait at most: about as many as CUDA's own queue is seen to hold."""
+
+recorder = None
+"""The Recorder that writes down what streams are told and do, while one records."""
 
 ELSEWHERE = " or belongs to the process that this one was forked from"
 
@@ -44,7 +52,17 @@ class Stream:
         if not callable(function):
             kind = type(function).__name__
             raise TypeError(f"launch needs a function first, got a {kind}: pass it without calling it.")
-        self._worker.put(function, arguments)
+        self._enqueue(function, arguments)
+
+    def copy(self, target, source):
+        """Enqueue a copy of an array or a tensor into another, which may be a part of one: `into[:8]`.
+
+        A Recorder tells it from other work, as a copy from host to device, by its bytes. It moves them in memory.
+        Raises TypeError for what is no array, RuntimeError on a closed stream.
+        """
+        if not hasattr(source, "nbytes"):
+            raise TypeError(f"copy needs an array or a tensor to copy from, got a {type(source).__name__}.")
+        self._enqueue(setitem, (target, ..., source), source.nbytes)
 
     def synchronize(self):
         """Wait until all that was launched so far is done.
@@ -52,7 +70,7 @@ class Stream:
         Raises RuntimeError where work raised, once for each failure, with the work's own error as the cause; and where
         work on this very stream asks, which would wait for itself.
         """
-        self._worker.wait_for(self._worker.launched)
+        _tell("streamSynchronize", self._worker.wait_for, self._worker.launched)
 
     def close(self):
         """Synchronize, end the thread and take no more work. Raises as synchronize does; the thread ends anyway."""
@@ -62,6 +80,15 @@ class Stream:
         finally:
             self._worker.finish(drop=True)  # after Ctrl-C there is something to drop
             self._worker.join()
+
+    def _enqueue(self, function, arguments, size=None):
+        recording = recorder
+        if recording is None:
+            self._worker.put(function, arguments)
+            return
+        function, correlation = recording.work(function, self._worker.number, size)
+        with recording.call("streamLaunch", correlation):
+            self._worker.put(function, arguments)
 
     def __enter__(self):
         return self
@@ -93,7 +120,7 @@ class Event:
     def synchronize(self):
         """Wait until the stream has come here. Raises as the stream's synchronize does."""
         if self._worker is not None:
-            self._worker.wait_for(self._place)
+            _tell("eventSynchronize", self._worker.wait_for, self._place)
 
     def elapsed_time(self, end):
         """Milliseconds from this event to `end`.
@@ -108,18 +135,27 @@ class Event:
 def synchronize():
     """Wait for all streams of this process. Raises as a stream's synchronize does, for the first that failed."""
     for worker in _living():
-        worker.wait_for(worker.launched)
+        _tell("deviceSynchronize", worker.wait_for, worker.launched)
+
+
+def _tell(name, wait, place):
+    """Wait for a place, and have that recorded as a call of this name."""
+    recording = recorder
+    with recording.call(name) if recording else nullcontext():
+        wait(place)
 
 
 class _Worker(threading.Thread):
     """The thread with its queue. It knows no Stream, so that a stream that nobody holds any more can be noticed.
 
-    launched, done: how many pieces of work, the skipped ones included.
+    launched, done: how many pieces of work, the skipped ones included. number: of the stream, counted from 1.
     """
+
+    _numbers = count(1)
 
     def __init__(self):
         super().__init__(name="steptime stream", daemon=True)
-        self.launched, self.done = 0, 0
+        self.launched, self.done, self.number = 0, 0, next(self._numbers)
         self._queue, self._changed = deque(), threading.Condition()
         self._is_closed, self._drops = False, False
         self._failure = None  # (name of the work, its error) until it is reported
@@ -182,7 +218,7 @@ class _Worker(threading.Thread):
         try:
             function(*arguments)
         except BaseException as error:
-            return getattr(function, "__name__", type(function).__name__), error
+            return name_of(function), error
         return None
 
     def _wait_until(self, is_so):
