@@ -1,0 +1,806 @@
+# %% [markdown]
+# # Profiling
+#
+# **Where does the time go?**
+#
+# After this chapter you can find the slow part of a training script before you change it: with a profiler that counts
+# calls, one that reads lines, one that only looks now and then, and with torch's own. You know what each of them sees, what
+# it costs, and how to record few steps and the right ones.
+#
+# *25 minutes to read, 25 seconds to run.*
+#
+# Bottlenecks are seldom where one guesses. So each section asks you for a guess first.
+
+# %%
+import json
+import re
+import subprocess
+import sys
+import threading
+from collections import Counter
+from cProfile import Profile
+from functools import partial
+from io import StringIO
+from pathlib import Path
+from pstats import Stats
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import torch
+from line_profiler import LineProfiler
+from threadpoolctl import threadpool_limits
+from torch.profiler import ProfilerActivity, profile, record_function, schedule, tensorboard_trace_handler
+
+from steptime import Verdict, bench, claim, claim_on, claims, compare
+from steptime.annotate import annotate
+from steptime.style import COLOURS, Picture, figure
+from steptime.units import duration
+
+torch.set_num_threads(1), threadpool_limits(1)  # torch's setting does not reach NumPy's BLAS, the second one does
+
+# %% [markdown]
+# ## Which function takes the time?
+#
+# A data set lies on the disk as text: each sample a JSON list of 200 numbers. A step loads a batch of 256 and sends it
+# through a layer with 512 outputs.
+
+# %%
+samples = np.random.default_rng(0).random((256, 200))
+weights = np.random.default_rng(1).random((200, 512))
+texts = [json.dumps(sample) for sample in samples.tolist()]
+
+
+# %%
+def decode(text):
+    return json.loads(text)
+
+
+def load_batch(texts):
+    return np.array([decode(text) for text in texts])
+
+
+# %%
+def compute(batch):
+    return np.maximum(batch @ weights, 0).sum()
+
+
+def train(steps=5):
+    return [compute(load_batch(texts)) for _ in range(steps)]
+
+
+# %% [markdown]
+# The layer multiplies 26 million pairs of numbers. The loader reads 51,200 numbers. Which share of the time goes into
+# loading? Write your guess as a number from 0 to 1.
+
+# %%
+guess = 0.3
+recording = Profile()
+losses = recording.runcall(train)
+table = Stats(recording, stream=StringIO())
+
+# %% [markdown]
+# `cProfile` comes with Python. It notes each call of a function: how often, how long in all, and how long without the
+# functions that it called in turn. **Read the calls first.** They are exact, and they tell you whether the program does what
+# you think it does.
+
+# %%
+rows = {name: row for (_, _, name), row in table.stats.items()}
+calls = {name: rows[name][1] for name in ("load_batch", "compute", "decode")}
+calls
+
+# %% [markdown]
+# Five batches, each loaded once and computed once; 256 texts in each. Nothing runs twice. **Then the time**, with all that
+# was called in between:
+
+# %%
+seconds = {name: rows[name][3] for name in calls}
+loading = seconds["load_batch"] / (seconds["load_batch"] + seconds["compute"])
+for name, spent in seconds.items():
+    print(f"{name:<12} {calls[name]:>6,} calls  {duration(spent):>8}")
+print(f"loading: {loading:.0%} of both; your guess {guess:.0%}")
+
+# %%
+evidence = f"{loading:.1%} of load_batch and compute"
+claim(
+    "five batches make 5 calls of load_batch, 5 of compute and 1,280 of decode", list(calls.values()) == [5, 5, 1_280]
+)
+claim("loading takes at least 60 % of loading and computing", Verdict(loading >= 0.6, evidence))
+
+# %% [markdown]
+# Multiplying is what processors are built for. To read a number from text, one looks at each of its 18 digits.
+#
+# A faster layer would have saved almost nothing here. **The mend is the storage format**: write the numbers as the bytes that
+# the memory holds, once.
+
+# %%
+stored = samples.tobytes()
+
+
+def load_bytes(_):
+    return np.frombuffer(stored).reshape(256, 200)
+
+
+race = compare(load_batch, load_bytes, texts, same=0)
+race
+
+# %%
+claim("a batch stored as bytes is the same as the one stored as text", race.same)
+claim("a batch stored as bytes loads at least 10 times faster", race.at_least(10))
+
+# %% [markdown]
+# ## Which line takes the time?
+#
+# `cProfile` stops at functions. Here is the loader once more, as people often write it, with all in one function. Three lines
+# could be slow: reading, scaling, or putting together. Which one?
+
+# %%
+samples = np.random.default_rng(0).random((256, 200)).tolist()
+texts = [json.dumps(sample) for sample in samples]
+
+
+def load_batch(texts):
+    rows = []
+    for text in texts:
+        numbers = json.loads(text)
+        largest = max(numbers)
+        rows.append([number / largest for number in numbers])
+    return np.array(rows)
+
+
+# %% [markdown]
+# A *line profiler* notes the time whenever the next line of a function begins. You say which functions.
+
+# %%
+lines = LineProfiler(load_batch)
+for _ in range(5):
+    lines.runcall(load_batch, texts)
+lines.print_stats(stripzeros=True, stream=(page := StringIO()))
+print(re.sub(r"File: .*\n", "", page.getvalue()))
+
+# %% [markdown]
+# The two columns to read are *Hits*, how often a line ran, and *% Time*. The line of `json.loads` ran once for each text. So
+# did the two below it, and each took far less.
+
+# %%
+[timings] = lines.get_stats().timings.values()
+hits, ticks = zip(*((hits, ticks) for _, hits, ticks in timings))
+per_text = [spent for count, spent in zip(hits, ticks) if count == 5 * 256]
+slowest = max(per_text) / sum(ticks)
+evidence = f"{slowest:.0%} of the function"
+
+# %%
+claim("three lines of the loader run once for each of the 1,280 texts", len(per_text) == 3)
+claim("one of the lines takes more than a third of the function's time", Verdict(slowest > 1 / 3, evidence))
+
+# %% [markdown]
+# It sees no more than the functions you name. And noting the time at each line costs time itself: two sections on.
+
+# %% [markdown]
+# ## Can one look without touching?
+#
+# A *sampling profiler* does not note calls. It looks at the program a thousand times a second and asks: which functions are
+# you in? A function that takes half of the time is met in half of the looks.
+#
+# The idea fits into twenty lines. A second thread looks at the first.
+
+
+# %%
+def look_at(function, every=0.001):
+    """How many looks met each function, while `function` ran."""
+    met, done, runner = Counter(), threading.Event(), threading.get_ident()
+
+    def look():
+        while not done.wait(every):
+            frame, names = sys._current_frames()[runner], set()
+            while frame is not None:
+                names.add(frame.f_code.co_name)
+                frame = frame.f_back
+            met.update(names)
+
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)  # the one who looks gets its turn at once, not after 5 ms
+    looker = threading.Thread(target=look)
+    looker.start()
+    try:
+        function()
+    finally:
+        done.set()
+        looker.join()
+        sys.setswitchinterval(usual)
+    return met
+
+
+# %% [markdown]
+# The loader and the layer again. How many looks will it take to see what `cProfile` saw?
+
+# %%
+texts = [json.dumps(sample) for sample in np.random.default_rng(0).random((256, 200)).tolist()]
+weights = np.random.default_rng(1).random((200, 512))
+
+
+def load_batch():
+    return np.array([json.loads(text) for text in texts])
+
+
+def layer(batch):
+    return np.maximum(batch @ weights, 0).sum()
+
+
+# %%
+def train(steps=10):
+    for _ in range(steps):
+        layer(load_batch())
+
+
+met = look_at(train)
+loading = met["load_batch"] / (met["load_batch"] + met["layer"])
+print(f"{met['train']} looks: {met['load_batch']} met load_batch, {met['layer']} met layer")
+
+# %% [markdown]
+# And what does it not see? **Calls.** That `load_batch` was met a hundred times does not say whether it was called ten times
+# or once. `cProfile` counted how many calls in the same ten steps?
+
+# %%
+recording = Profile()
+recording.runcall(train)
+counted = Stats(recording, stream=StringIO()).total_calls
+print(f"cProfile noted {counted:,} calls, the sampler looked {met['train']} times")
+
+# %%
+claim("most looks at the loop meet the loader", Verdict(loading > 0.5, f"{loading:.0%} of {met['train']} looks"))
+claim("cProfile notes at least 10 times as many calls as the sampler takes looks", counted >= 10 * met["train"])
+
+# %% [markdown]
+# `py-spy` does this from outside: another process reads the memory of yours. So it needs no change of your script and no
+# restart: `py-spy record --pid 1234`. What it needs are rights. On macOS it must run as root; on Linux a system may allow it
+# for processes that it started itself, as here, and not for others.
+
+# %%
+script = "import json\nt = json.dumps([0.123] * 200)\ndef load():\n    for _ in range(20_000): json.loads(t)\nload()\n"
+with TemporaryDirectory() as folder:
+    Path(folder, "script.py").write_text(script)
+    command = ["py-spy", "record", "--format=raw", "--output=looks", "--", sys.executable, "script.py"]
+    try:
+        seen = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=20, check=True)
+        print(*Path(folder, "looks").read_text().splitlines()[-3:], sep="\n")
+    except (OSError, subprocess.SubprocessError) as problem:
+        print("py-spy cannot look here:", problem)
+
+# %% [markdown]
+# ## What does looking cost?
+#
+# Profilers change what they measure. Here is their worst case: a function that does next to nothing, called 20,000
+# times.
+
+
+# %%
+def double(number):
+    return number + number
+
+
+def add_up(count):
+    total = 0
+    for number in range(count):
+        total += double(number)
+    return total
+
+
+# %% [markdown]
+# How many times slower does it run under `cProfile`, and how many times under the line profiler?
+
+# %%
+guess = 1.5
+by_calls = compare(lambda count: Profile().runcall(add_up, count), add_up, 20_000, same=0, guess=guess)
+by_calls
+
+# %%
+reader = LineProfiler(add_up, double)
+by_lines = compare(lambda count: reader.runcall(add_up, count), add_up, 20_000, same=0, guess=guess)
+by_lines
+
+# %%
+claim("cProfile makes a loop of tiny calls at least twice as slow", by_calls.at_least(2))
+claim("a line profiler makes it at least 3 times as slow", by_lines.at_least(3))
+
+# %% [markdown]
+# So a function that is called very often looks slower under a profiler than it is. In the loader above `json.loads` did
+# its work outside of Python, where neither of them looks, and they cost hardly anything.
+#
+# Profile to find out *where*. Then take the profiler off, and race to find out *how much*.
+#
+# | tool | it sees | it costs | it does not see |
+# | --- | --- | --- | --- |
+# | `cProfile` | each call of a Python function | some 100 ns a call | lines, other threads, what torch does inside |
+# | `line_profiler` | each line of the functions you name | some 100 ns a line | all others |
+# | `py-spy` | where Python is, every 10 ms | next to nothing, and rights | how often something was called |
+# | `torch.profiler` | each operator, on a GPU each kernel | some µs an operator, memory, a file | plain Python, unless asked |
+# | Nsight Systems | the whole system: GPU, CUDA calls, threads | learning it; large reports | which line of Python |
+
+# %% [markdown]
+# ## What do the operators do?
+#
+# An *operator* is what torch calls a piece of its work: `aten::addmm` multiplies two matrices and adds a third. Python calls a
+# few, those call others, and the backward pass calls more. No Python profiler sees them.
+
+# %%
+net = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 10))
+optimiser = torch.optim.SGD(net.parameters(), lr=0.1)
+
+
+@annotate("load_batch")
+def load_batch():
+    return torch.randn(256, 64), torch.randint(10, (256,))
+
+
+# %%
+@annotate("train_step")
+def train_step(images, labels):
+    optimiser.zero_grad()
+    torch.nn.functional.cross_entropy(net(images), labels).backward()
+    optimiser.step()
+
+
+def count(steps, load=load_batch):
+    """How often each operator and each label came up."""
+    with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as recording:
+        for _ in range(steps):
+            train_step(*load())
+    return recording, {row.key: row.count for row in recording.key_averages()}
+
+
+# %% [markdown]
+# `annotate` puts a label of your own into the table. Two layers, forward and backward, five steps. Predict how often it
+# comes up: `aten::addmm`, a layer forward? `aten::mm`, a plain product of two matrices? `aten::relu`?
+
+# %%
+recording, calls = count(5)
+{name: calls[name] for name in ("load_batch", "train_step", "aten::addmm", "aten::mm", "aten::relu")}
+
+# %% [markdown]
+# Ten `addmm`: two layers, five steps. But **15 `mm`**? Backward, each layer has two products to compute, one for the gradient
+# of its weights and one for that of its input: four a step would make 20. Look at the shapes.
+
+# %%
+for row in recording.key_averages(group_by_input_shape=True):
+    if row.key == "aten::mm":
+        print(f"{row.count} of {row.input_shapes[0]} by {row.input_shapes[1]}")
+
+# %% [markdown]
+# Nobody needs the gradient of the images: they do not learn. So the first layer leaves out its second product. Ask for it,
+# and there are 20.
+
+
+# %%
+def load_learning():
+    images, labels = load_batch()
+    return images.requires_grad_(), labels
+
+
+_, with_input = count(5, load_learning)
+with_input["aten::mm"]
+
+# %%
+expected = {"load_batch": 5, "train_step": 5, "aten::addmm": 10, "aten::mm": 15, "aten::relu": 5}
+seen = {name: calls.get(name) for name in expected}
+claim("five steps of two layers make 10 addmm, 15 mm and 5 relu", Verdict(seen == expected, str(seen)))
+claim("if the input needs a gradient, five more products are computed", with_input["aten::mm"] == calls["aten::mm"] + 5)
+
+# %% [markdown]
+# ## Is this time plausible?
+#
+# The table of operators has three columns to read together. *Calls* says how often. *Self* is the time in the operator
+# itself, *total* includes those it called. A long total with a short self only passes its time on.
+
+# %%
+a, b = torch.rand(4, 4), torch.rand(4, 4)
+with profile(activities=[ProfilerActivity.CPU]) as recording:
+    for _ in range(100):
+        torch.addmm(b, a, b).relu().sum()
+
+# %%
+print("calls      self     total  operator")
+rows = recording.key_averages()
+for row in sorted(rows, key=lambda row: -row.self_cpu_time_total)[:5]:
+    own, whole = duration(row.self_cpu_time_total / 1e6), duration(row.cpu_time_total / 1e6)
+    print(f"{row.count:>5}  {own:>8}  {whole:>8}  {row.key}")
+
+# %% [markdown]
+# Then ask: **is this time plausible for this operator?** A product of two 4 by 4 matrices takes 64 multiplications and as
+# many additions. A core does billions a second. What should it take, and what does it take?
+#
+# Time the same call at more sizes, product and sum in one. At which size does it begin to take longer?
+
+# %%
+sizes = (2, 4, 8, 16, 32, 64, 128, 256, 512)
+matrices = {size: torch.rand(size, size) for size in sizes}
+
+
+def multiply(size):
+    return matrices[size] @ matrices[size] + matrices[size]
+
+
+seconds = {size: bench(multiply, size, seconds=0.1).median for size in sizes}
+
+# %%
+for size, spent in seconds.items():
+    print(f"{size:>4} {duration(spent):>9}  {2 * size**3 / spent / 1e9:8.3f} billion operations a second")
+turn = next(size for size in sizes if seconds[size] > 2 * min(seconds.values()))
+
+# %%
+canvas, axes = figure()
+axes.axhspan(0, min(seconds.values()) * 1e6, color=COLOURS["pairs"], alpha=0.3, label="the price of the call")
+axes.plot(sizes, [spent * 1e6 for spent in seconds.values()], marker="o", color=COLOURS["estimate"], label="measured")
+axes.set(xscale="log", yscale="log", xlabel="rows and columns", ylabel="microseconds a call")
+axes.set_xticks(sizes, sizes)
+axes.minorticks_off()
+axes.legend(frameon=False)
+alt = f"Time of a call against size: flat at first, twice as long from {turn} on, then steep."
+Picture(canvas, alt, f"Flat while the call itself costs most; from about {turn} on the arithmetic does.")
+
+# %% [markdown]
+# The flat part is the price of a call: Python, choosing the operator, making the result. There, a program is *overhead-bound*:
+# a faster processor of numbers would not help, fewer calls would. The steep part is *compute-bound*: eight times the
+# arithmetic, eight times the time.
+
+# %%
+flat = compare(multiply, partial(multiply, 2), 8)
+steep = compare(multiply, partial(multiply, 64), 512)
+flat, steep
+
+# %%
+no_longer = compare(partial(multiply, 2), multiply, 8).at_least(0.5)
+claim("a product of 8 by 8 takes less than twice as long as one of 2 by 2, with 64 times the arithmetic", no_longer)
+claim("a product of 512 by 512 takes at least 50 times as long as one of 64 by 64", steep.at_least(50))
+
+# %% [markdown]
+# On a GPU the flat part is longer. *Recorded elsewhere, on an A100*: product and sum at 64 by 64 kept the CPU busy for 2.3 ms
+# and the GPU for 0.023 ms. At 4,096 by 4,096 it was 4.9 ms and 4.5 ms. If the CPU column is much longer than the GPU
+# column, you wait for Python.
+
+# %% [markdown]
+# ## Which part of the layer?
+#
+# One operator can stand for many places. A step has dozens of `aten::mm`: which of them belong to attention, and which part of it?
+# Labels say so, and they nest. Here is attention written out, one head.
+
+# %%
+x = torch.randn(8, 128, 64)
+into_three, out_of = torch.nn.Linear(64, 3 * 64), torch.nn.Linear(64, 64)
+
+
+@annotate("attention")
+def attention(x):
+    with annotate("projection"):
+        query, key, value = into_three(x).chunk(3, dim=-1)
+    with annotate("scores"):
+        scores = query @ key.transpose(1, 2) / 8
+    with annotate("softmax"):
+        weights = scores.softmax(-1)
+    with annotate("mix"):
+        return out_of(weights @ value)
+
+
+# %% [markdown]
+# Which of the four parts takes longest: projection, scores, softmax or mix?
+
+# %%
+with profile(activities=[ProfilerActivity.CPU]) as recording, torch.no_grad():
+    for _ in range(20):
+        attention(x)
+rows = {row.key: row for row in recording.key_averages()}
+for name in ("attention", "projection", "scores", "softmax", "mix"):
+    print(f"{name:<11} {rows[name].count:>3} calls  {duration(rows[name].cpu_time_total / 1e6):>8}")
+
+# %%
+parts = [event for event in recording.events() if event.name in ("projection", "scores", "softmax", "mix")]
+inside = [event.cpu_parent is not None and event.cpu_parent.name == "attention" for event in parts]
+claim("four labels a call lie inside the label of the layer", len(parts) == 80 and all(inside))
+
+# %% [markdown]
+# `annotate` calls torch's `record_function` when a profiler records. Nsight Systems sees the same label, and so does the
+# recorder of the next chapter. What does a label cost when nobody records? You would like to leave it in.
+
+
+# %%
+def with_torch():
+    with record_function("step"):
+        pass
+
+
+def with_annotate():
+    with annotate("step"):
+        pass
+
+
+race = compare(with_torch, with_annotate)
+race
+
+# %%
+claim("with no profiler on, annotate costs less than a third of record_function", race.at_least(3))
+
+# %% [markdown]
+# ## Which steps are in the file?
+#
+# A training run has a million steps, and a file of all of them opens nowhere. A *schedule* picks: skip some (`wait`), record and
+# throw away some (`warmup`), keep some (`active`), then the same again (`repeat`). Steps count from 0, and you say when one ends.
+#
+# With one to wait, one to warm up, three to keep, twice: which steps will be kept of the first twelve?
+
+# %%
+plan = schedule(wait=1, warmup=1, active=3, repeat=2)
+
+
+def kept(plan, steps=12):
+    """The numbers of the steps in each of the files that a plan leaves."""
+    with TemporaryDirectory() as folder:
+        handler = tensorboard_trace_handler(folder)
+        options = {"schedule": plan, "on_trace_ready": handler, "acc_events": True}
+        with profile(activities=[ProfilerActivity.CPU], **options) as recording:
+            for _ in range(steps):
+                torch.ones(8).sum()
+                recording.step()
+        files = sorted(Path(folder).iterdir(), key=lambda file: file.stat().st_mtime_ns)
+        texts = [file.read_text() for file in files]
+    return [sorted({int(number) for number in re.findall(r'"ProfilerStep#(\d+)"', text)}) for text in texts]
+
+
+# %%
+files = kept(plan)
+files
+
+# %% [markdown]
+# Two files, one for each cycle of five steps; the last two steps came after both. Leave `repeat` out and it never stops:
+# a file every five steps, until the disk is full.
+
+# %%
+without_end = kept(schedule(wait=1, warmup=1, active=3), steps=17)
+claim("the plan keeps steps 2 to 4 in one file and 7 to 9 in another", files == [[2, 3, 4], [7, 8, 9]])
+claim("without repeat, a third file follows", without_end == [*files, [12, 13, 14]])
+
+# %% [markdown]
+# ## Why is the first recorded step the widest?
+#
+# Something is made on the first call. Here a layer adds waves to its input and builds the table of them when it first sees
+# a length.
+
+
+# %%
+class Waves(torch.nn.Module):
+    """Adds waves to a sequence, from a table for its length that is made when it is first needed."""
+
+    def __init__(self):
+        super().__init__()
+        self.tables = {}
+
+    @annotate("build the table")
+    def build(self, length):
+        return torch.tensor([[np.sin(place / (wave + 1)) for wave in range(64)] for place in range(length)])
+
+    def forward(self, x):
+        if len(x) not in self.tables:
+            self.tables[len(x)] = self.build(len(x))
+        return x + self.tables[len(x)]
+
+
+# %% [markdown]
+# Record three steps, at a short length and a long one. Once as it comes, once with a call *before* the profiler starts. What
+# will the first of the three steps look like in each?
+
+
+# %%
+def first_steps(length, warm):
+    """(how often the table was built while recording, milliseconds of each step)"""
+    waves, x = Waves(), torch.randn(length, 64)
+    if warm:
+        waves(x)
+    with profile(activities=[ProfilerActivity.CPU]) as recording:
+        for _ in range(3):
+            with annotate("step"):
+                waves(x)
+    events = recording.events()
+    built = sum(event.name == "build the table" for event in events)
+    return built, [event.time_range.elapsed_us() / 1e3 for event in events if event.name == "step"]
+
+
+# %%
+recorded = {}
+for length in (16, 512):
+    for warm in (False, True):
+        recorded[length, warm], steps = first_steps(length, warm)
+        print(f"length {length:>3}, {'warm' if warm else 'cold'}:", *(f"{ms:8.3f} ms" for ms in steps))
+
+# %%
+claim(
+    "recorded cold, the table is built in the file, at both lengths", recorded[16, False] == recorded[512, False] == 1
+)
+claim("with a call before the profiler starts it is not", recorded[16, True] == recorded[512, True] == 0)
+
+# %% [markdown]
+# The longer the sequence, the wider the first step. *Recorded elsewhere, on an A100*: a gap of about 228 µs before the first
+# product, while cuBLAS asked for its workspace, chose an algorithm and loaded the code of the kernel.
+#
+# The profiler has a first call too: its own buffers. The remedy is both. Run your code before the profiler starts, and let the
+# schedule warm the profiler up. Warming up moves a one-off cost out of the picture. It removes nothing: the script still
+# pays it.
+
+# %% [markdown]
+# ## What does recording add?
+#
+# Five steps of the small network, with one option after the other. Each answers a question. Which one makes the file
+# largest?
+
+# %%
+net = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 10))
+images, labels = torch.randn(256, 64), torch.randint(10, (256,))
+
+
+def step():
+    torch.nn.functional.cross_entropy(net(images), labels).backward()
+
+
+# %%
+def recorded(steps=5, **options):
+    """(events, bytes) of the file."""
+    with profile(activities=[ProfilerActivity.CPU], **options) as recording:
+        for _ in range(steps):
+            step()
+    with TemporaryDirectory() as folder:
+        recording.export_chrome_trace(str(Path(folder, "trace.json")))
+        text = Path(folder, "trace.json").read_text()
+    return len(json.loads(text)["traceEvents"]), len(text)
+
+
+recorded()  # the first one holds what is set up once
+sizes = {"nothing more": recorded()}
+
+# %%
+for option in ("record_shapes", "profile_memory", "with_stack"):
+    sizes[option] = recorded(**{option: True})
+for option, (events, size) in sizes.items():
+    print(f"{option:<15} {events:>6,} events  {size:>8,} bytes")
+
+# %% [markdown]
+# - `record_shapes`: which sizes came in? No event more, each a little longer. It also keeps the inputs alive for a while.
+# - `profile_memory`: who allocates? An event for each piece of memory that comes or goes.
+# - `with_stack`: which line of Python? An event for each call of a Python function.
+
+# %%
+plain, shapes, memory, stack = sizes.values()
+claim("record_shapes adds bytes and no event", shapes[0] == plain[0] and shapes[1] > plain[1])
+claim("profile_memory adds events, and with_stack adds more of them", plain[0] < memory[0] < stack[0])
+
+# %% [markdown]
+# And what does a longer run add? Ten times the steps:
+
+# %%
+longer = recorded(steps=50)
+per_step = (longer[1] - plain[1]) / 45
+print(f"{per_step:,.0f} bytes a step, {per_step * 1e6 / 1e9:,.0f} GB for a million steps")
+
+# %%
+claim("fifty steps make a file at least 8 times as large as five", longer[1] >= 8 * plain[1])
+
+# %% [markdown]
+# This network has two layers. A large one makes a hundred times as many events.
+#
+# It costs time as well, whatever the option. Twenty steps with and without the plain profiler:
+
+
+# %%
+def steps_in(recording):
+    with recording:
+        for _ in range(20):
+            step()
+
+
+compare(lambda: steps_in(profile(activities=[ProfilerActivity.CPU])), lambda: [step() for _ in range(20)] and None)
+
+# %% [markdown]
+# We claim nothing about that ratio: it depends on how long your operators take. The rule stands without it. Switch on
+# as little as answers the question.
+#
+# **[GPU]** If only the kernels are asked for, record only them. It runs where there is a GPU.
+
+
+# %%
+def kernels_alone():
+    x = torch.rand(512, 512, device="cuda")
+    with profile(activities=[ProfilerActivity.CUDA]) as recording:
+        (x @ x).sum().item()
+    with TemporaryDirectory() as folder:
+        recording.export_chrome_trace(str(Path(folder, "trace.json")))
+        events = json.loads(Path(folder, "trace.json").read_text())["traceEvents"]
+    kinds = Counter(event.get("cat") for event in events)
+    print(kinds)
+    return kinds["kernel"] > 0 and kinds["cpu_op"] == 0
+
+
+claim_on("CUDA", "recorded alone, the CUDA activity leaves kernels and no operator of the CPU", kernels_alone)
+
+# %% [markdown]
+# ## What can be done with a recording?
+#
+# Three things: print a table, write a file, let a handler name the files.
+
+# %%
+with profile(activities=[ProfilerActivity.CPU]) as recording:
+    torch.rand(64, 64).softmax(0)
+print(recording.key_averages().table(sort_by="self_cpu_time_total", row_limit=3, max_name_column_width=20))
+
+# %% [markdown]
+# The file is JSON. Drop it on [Perfetto](https://ui.perfetto.dev), which reads it in your browser, or on `chrome://tracing`; the next
+# chapter reads it with a few lines of Python. It can be written once. Guess what a second time does.
+
+# %%
+with TemporaryDirectory() as folder:
+    recording.export_chrome_trace(str(Path(folder, "trace.json")))
+    written = json.loads(Path(folder, "trace.json").read_text())
+    try:
+        recording.export_chrome_trace(str(Path(folder, "again.json")))
+        refused = ""
+    except RuntimeError as problem:
+        refused = str(problem)
+refused
+
+# %%
+kinds = Counter(event.get("cat") for event in written["traceEvents"])
+claim(
+    "the file holds the operators of the table", kinds["cpu_op"] >= sum(row.count for row in recording.key_averages())
+)
+claim("a recording can be written once", refused == "Trace is already saved.")
+
+# %% [markdown]
+# Three warnings:
+#
+# - The TensorBoard plugin for these files is retired. The handler above keeps its name and still writes files that
+#   Perfetto opens.
+# - Some tools that share traces upload your file to a public place (trace-util is one). It holds names of your code,
+#   and with `with_stack` your paths.
+# - Use `torch.profiler`, never `torch.autograd.profiler`. It is the old one, its arguments differ, and many pages on the web
+#   still show it.
+#
+# If lines that begin with `USDT:` come up among your outputs, they are torch's own and mean nothing. Set
+# `KINETO_LOG_LEVEL=99` in the environment to hide them, as this book does.
+
+# %% [markdown]
+# ## What to look for
+#
+# | what you see | what it usually means | what to try |
+# | --- | --- | --- |
+# | far more calls than steps, or than samples | something runs once per sample, or twice | move it out of the loop; work on batches |
+# | the loader takes most of the time | decoding text or images | another storage format, workers (chapter 04) |
+# | a long total, a short self | it only calls the slow one | go one level down |
+# | a tiny function at the top of cProfile | the profiler's own price, times many calls | confirm with a sampler or a race |
+# | microseconds for a tensor of any size | overhead-bound | fewer, larger calls; fuse; compile (chapter 05) |
+# | CPU time far above GPU time | the GPU waits for Python | the same |
+# | `aten::copy_`, `aten::to` high up | data is moved or converted each step | keep it in place, in one precision |
+# | the first step is many times wider | a one-off cost | a warm-up outside and one in the schedule |
+# | a file of gigabytes | every step was recorded | `schedule` with `repeat`, fewer options |
+
+# %% [markdown]
+# ## Exercises
+#
+# 1. Store the batch as `float32` instead of `float64`. What does the loader gain now, and what else changes?
+# 2. In `look_at`, leave out the line that sets the switch interval. Which function is met too often now, and why? (Which
+#    of the two lets go of the interpreter while it works?)
+# 3. Add a third layer to the small network. Predict how many `addmm` and `mm` five steps make, then count.
+# 4. Find a size at which the product takes twice as long with two threads as with one (`torch.set_num_threads(2)`).
+# 5. Write attention with `scaled_dot_product_attention` instead. Which labels can stay, and what becomes of the operators?
+# 6. Choose a schedule that keeps steps 100 to 102 and 200 to 202 and nothing else. Check it with `kept`.
+
+# %% [markdown]
+# ## Sources
+#
+# - Python Software Foundation, *The Python Profilers* and `sys._current_frames`, *The Python Standard Library*, 2025.
+# - R. Kern and others, *line_profiler*, documentation, 2025.
+# - B. Frederickson, *py-spy: Sampling profiler for Python programs*, documentation, 2024: what it needs on which system.
+# - PyTorch contributors, *torch.profiler* and *PyTorch Profiler recipe*, 2025: schedules, options, handlers.
+# - D. E. Knuth, *An Empirical Study of FORTRAN Programs*, Software: Practice and Experience, 1971: most of the time in little
+#   of the code.
+# - S. L. Graham, P. B. Kessler and M. K. McKusick, *gprof: a Call Graph Execution Profiler*, SIGPLAN 1982: self and total.
+
+# %% [markdown]
+# ## What held on this machine?
+
+# %% tags=["nbval-check-output"]
+claims.close()
