@@ -114,11 +114,11 @@ class Columns:
             return
         if start.__class__ is not float or duration.__class__ is not float:
             start, duration = _exact(start), _exact(duration)
-        if duration < 0:
-            self._health.skipped["events with a negative duration"] += 1
+        if not 0 <= duration <= DAY:
+            self._health.skipped[_misfit(duration)] += 1
             return
         start, duration = self._since_base(start), float(duration)
-        if not start - start == 0 == duration - duration:
+        if start - start != 0:
             raise ValueError("infinite, or not a number")
         lane = event["pid"], event["tid"]
         try:
@@ -158,7 +158,7 @@ class Columns:
         if not told["Device Type"]:
             self.cpu_allocations += 1
             return
-        totals = [float(told.get(name, "nan")) for name in ("Total Reserved", "Total Allocated")]
+        totals = [_bytes(told.get(name)) for name in ("Total Reserved", "Total Allocated")]
         row = self._since_base(_exact(event["ts"])), self.devices[str(told["Device Id"])], *totals
         for column, value in zip(self._memory, row, strict=True):
             column.append(value)
@@ -210,11 +210,23 @@ def _exact(time):
     raise TypeError("no time")
 
 
+def _misfit(duration):
+    """Why a duration is none, in a few words."""
+    if duration < 0:
+        return "events with a negative duration"
+    return "events that last longer than a day" if duration > DAY else "events without a duration"
+
+
 def _whole(value):
     """A correlation or a size, written as a number or as text."""
     if value.__class__ is int and 0 <= value < 2**63:
         return value
     return int(value) if isinstance(value, str) and value.isdecimal() and len(value) < 19 else UNKNOWN
+
+
+def _bytes(value):
+    """A total as a float that stands for whole bytes; NaN where it is not told."""
+    return float(value) if isinstance(value, (int, float)) and abs(value) < 2**63 else float("nan")
 
 
 def _device(told, event):

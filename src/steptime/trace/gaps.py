@@ -61,7 +61,9 @@ def _explain(trace, device, start, end):
     named = over[np.isin(over.kind, (OPERATOR, LABEL)) & ~np.isin(over.name, steps)]
     edge = start <= trace.span.start or end >= trace.span.end
     cpu, python = (trace.names[those.name[-1]] if len(those) else None for those in (named, over.of(PYTHON)))
-    cause = "the device had finished: nothing more was launched" if launch == NOTHING else _cause(trace, thread, start, end)
+    cause = (
+        "the device had finished: nothing more was launched" if launch == NOTHING else _cause(trace, thread, start, end)
+    )
     return Gap(device, start, (end - start) / 1e3, edge, cpu, python, cause)
 
 

@@ -79,7 +79,9 @@ def launch_latency(trace):
         trace.health.note(f"launched before the window: {unmatched:,} of {len(spans):,} kernels")
     negative = int(np.count_nonzero(latencies < 0))
     if negative:
-        trace.health.note(f"kernels that seem to start before their launch: {negative:,}; the clocks of CPU and GPU disagree")
+        trace.health.note(
+            f"kernels that seem to start before their launch: {negative:,}; the clocks of CPU and GPU disagree"
+        )
     return Latency(float(np.median(latencies)), negative, len(latencies), unmatched)
 
 

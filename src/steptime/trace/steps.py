@@ -9,7 +9,7 @@ from steptime.trace.intervals import covered
 from steptime.trace.kinds import COPY, KERNEL, LABEL, ON_CPU, ON_DEVICE, OPERATOR
 from steptime.trace.question import Absent, need
 
-STEP = re.compile(r"^ProfilerStep#(\d+)$")
+STEP = re.compile(r"^ProfilerStep#(\d{1,15})$")
 WAIT = re.compile(r"^enumerate\(DataLoader\)#.*__next__")
 
 
@@ -63,7 +63,9 @@ class Wait:
 
     def __repr__(self):
         longest = max(self.each_ms)
-        return f"{self.share:.1%} of the span, {self.ms:.3g} ms in {len(self.each_ms)} calls, the longest {longest:.3g} ms"
+        return (
+            f"{self.share:.1%} of the span, {self.ms:.3g} ms in {len(self.each_ms)} calls, the longest {longest:.3g} ms"
+        )
 
 
 def steps(trace):
@@ -87,8 +89,8 @@ def steps(trace):
     overlapping = sum(later.start < step.end - 1 for step, later in zip(found, found[1:], strict=False))
     if overlapping:
         trace.health.note(f"steps that begin before the one before has ended: {overlapping}")
-    numbers = {step.number for step in found}
-    if missing := max(numbers) - min(numbers) + 1 - len(numbers):
+    recorded = {step.number for step in found}
+    if missing := max(recorded) - min(recorded) + 1 - len(recorded):
         trace.health.note(f"steps between the first and the last that are not in the file: {missing:,}")
     return found
 
@@ -96,10 +98,14 @@ def steps(trace):
 def span(trace):
     """The Span: from the first step's start to the last step's end; from first to last event where no step is."""
     if trace.steps:
-        return Span(trace.steps[0].start, max(step.end for step in trace.steps), "first step's start to last step's end")
+        return Span(
+            trace.steps[0].start, max(step.end for step in trace.steps), "first step's start to last step's end"
+        )
     if not len(trace.spans):
         raise Absent("no event with a duration")
-    return Span(float(trace.spans.start.min()), float(trace.spans.end.max()), "first event to last, as there are no steps")
+    return Span(
+        float(trace.spans.start.min()), float(trace.spans.end.max()), "first event to last, as there are no steps"
+    )
 
 
 def step_contents(trace):

@@ -2,6 +2,8 @@
 
 TOP = 10
 
+NOTHING_THERE = "there is no gap, or no operator or label covers its middle on the thread that launches"
+
 ASKED = {
     "steps_ms": "steps",
     "span_ms": "span",
@@ -11,6 +13,7 @@ ASKED = {
     "copies_ms": "copies",
     "launch_latency_us": "launch_latency",
     "largest_gap_ms": "gaps",
+    "largest_gap_cpu": "gaps",
     "data_wait_share": "data_wait",
 }
 """Which question a key of the object answers, where it has another name."""
@@ -37,7 +40,7 @@ def summary(trace):
         "step_contents": trace.step_contents and [_content(content) for content in trace.step_contents],
     }
     asked = {key: ASKED.get(key, key) for key, value in answers.items() if value is None}
-    reasons = {key: trace.reasons.get(question) for key, question in asked.items()}
+    reasons = {key: trace.reasons.get(question, NOTHING_THERE) for key, question in asked.items()}
     health = {"repaired": dict(trace.health.repaired), "skipped": dict(trace.health.skipped)}
     health |= {"truncated": trace.health.truncated, "notes": trace.health.notes}
     return {"file": str(trace.path), "format": trace.format, "health": health, **answers, "reasons": reasons}
@@ -59,4 +62,34 @@ def _kernels(trace):
             "matched": latency.matched,
             "launched_before_window": latency.unmatched,
         },
+    }
+
+
+def _gaps(trace):
+    longest = trace.gaps[0] if trace.gaps else None
+    return {
+        "largest_gap_ms": longest and longest.ms,
+        "largest_gap_cpu": longest and longest.cpu,
+        "gaps": trace.gaps and [vars(gap) for gap in trace.gaps],
+    }
+
+
+def _memory(trace):
+    """The largest reserve of any device and the drops of all; each device under `devices`."""
+    if trace.memory is None:
+        return None
+    devices = {
+        device: {"reserved_max": each.reserved_max, "allocated_max": each.allocated_max, "drops": each.drops}
+        for device, each in trace.memory.items()
+    }
+    reserved, drops = (
+        max(each.reserved_max for each in trace.memory.values()),
+        sum(e.drops for e in trace.memory.values()),
+    )
+    return {"reserved_max": reserved, "drops": drops, "devices": devices}
+
+
+def _content(content):
+    return {"number": content.step.number, "ms": content.step.ms} | {
+        key: value for key, value in vars(content).items() if key != "step"
     }
