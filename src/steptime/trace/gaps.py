@@ -53,12 +53,11 @@ def gaps(trace):
 
 def _explain(trace, device, start, end):
     launch = _ending_launch(trace, device, end)
-    lane = trace.spans.lane[launch] if launch >= 0 else _busiest_launcher(trace)
-    thread = trace.spans[trace.spans.lane == lane]
     middle = (start + end) / 2
-    over = thread[(thread.start <= middle) & (thread.end > middle)]
-    steps = list(trace.matches(STEP))
-    named = over[np.isin(over.kind, (OPERATOR, LABEL)) & ~np.isin(over.name, steps)]
+    over = trace.spans[(trace.spans.start <= middle) & (trace.spans.end > middle)]
+    named = over[np.isin(over.kind, (OPERATOR, LABEL)) & ~np.isin(over.name, list(trace.matches(STEP)))]
+    lane = trace.spans.lane[launch] if launch >= 0 else _likely_launcher(trace, named.lane)
+    thread, over, named = (those[those.lane == lane] for those in (trace.spans, over, named))
     edge = start <= trace.span.start or end >= trace.span.end
     cpu, python = (trace.names[those.name[-1]] if len(those) else None for those in (named, over.of(PYTHON)))
     cause = (
@@ -75,11 +74,11 @@ def _ending_launch(trace, device, end):
     return launch_of(trace, spans[following])[0] if len(following) else NOTHING
 
 
-def _busiest_launcher(trace):
-    """The thread that launches most, or else does most."""
+def _likely_launcher(trace, occupied):
+    """The thread that launches most of those that do something just then, or of all; without launches, does most."""
     calls = trace.spans.of(RUNTIME)
     launches = calls[np.isin(calls.name, list(trace.matches(LAUNCH)))]
-    for spans in (launches, calls, trace.spans.of(*ON_CPU)):
+    for spans in (launches[np.isin(launches.lane, occupied)], launches, calls, trace.spans.of(*ON_CPU)):
         if len(spans):
             return np.bincount(spans.lane).argmax()
     return UNKNOWN

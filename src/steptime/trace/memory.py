@@ -9,9 +9,9 @@ from steptime.trace.question import Absent
 
 @dataclass(frozen=True)
 class Memory:
-    """One device. reserved_max, allocated_max: bytes. drops: how often reserved memory fell: the allocator gave it back.
+    """One device. drops: how often reserved memory fell, so that the allocator gave some back.
 
-    time (microseconds) and reserved (bytes): the curve.
+    reserved_max, allocated_max: bytes. time (microseconds) and reserved (bytes): the curve.
     """
 
     reserved_max: int

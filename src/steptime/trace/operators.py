@@ -15,7 +15,7 @@ ROUNDING = 0.0015
 
 @dataclass(frozen=True)
 class Operator:
-    """total_us: the sum of its durations. self_us: the time in which nothing began later on its thread and still ran."""
+    """total_us: the sum of its durations. self_us: how long of it nothing ran that began later on its thread."""
 
     name: str
     calls: int

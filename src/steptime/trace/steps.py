@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -86,7 +87,7 @@ def steps(trace):
         spans = spans[processes == names[counts.argmax()]]
     rows = zip(spans.name.tolist(), spans.start.tolist(), spans.duration.tolist(), strict=True)
     found = tuple(Step(int(numbers[name][1]), start, duration / 1e3) for name, start, duration in dict.fromkeys(rows))
-    overlapping = sum(later.start < step.end - 1 for step, later in zip(found, found[1:], strict=False))
+    overlapping = sum(later.start < step.end - 1 for step, later in pairwise(found))
     if overlapping:
         trace.health.note(f"steps that begin before the one before has ended: {overlapping}")
     recorded = {step.number for step in found}

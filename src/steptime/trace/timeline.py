@@ -82,7 +82,7 @@ def _lanes(trace, spans):
     found = []
     for lane, total in zip(*_work(spans), strict=True):
         mine = spans[spans.lane == lane].of(*ON_DEVICE)
-        process, thread = trace.lanes[lane]
+        thread = trace.lanes[lane][1]
         if len(mine):
             device, stream = trace.devices[mine.device[0]], thread.removeprefix("stream ")
             found.append((device, f"GPU {device}\nstream {stream}", lane, total))
