@@ -51,10 +51,10 @@ def kernels(trace):
     spans = trace.spans.of(KERNEL)
     if not len(spans):
         raise Absent("no kernel: the device only copied")
-    names, first, calls = np.unique(spans.name, return_inverse=True, return_counts=True)
-    totals = np.bincount(first, weights=spans.duration) / 1e3
-    order = np.argsort(-totals, kind="stable")
-    by_name = tuple((trace.names[names[place]], float(totals[place]), int(calls[place])) for place in order)
+    names, which, calls = np.unique(spans.name, return_inverse=True, return_counts=True)
+    totals = np.bincount(which, weights=spans.duration) / 1e3
+    rows = zip((trace.names[name] for name in names), totals.tolist(), calls.tolist(), strict=True)
+    by_name = tuple(sorted(rows, key=lambda row: (-row[1], row[0])))
     counts = np.histogram(spans.duration, EDGES)[0]
     median = float(np.median(spans.duration))
     return Kernels(len(spans), median, float(spans.duration.sum()) / 1e3, by_name, tuple(counts.tolist()))

@@ -43,10 +43,9 @@ def operators(trace):
     labels = [*trace.names, "ProfilerStep*"]
     unique, where, calls = np.unique(names, return_inverse=True, return_counts=True)
     totals, selves = (np.bincount(where, weights=column) for column in (spans.duration, own))
-    return tuple(
-        Operator(labels[unique[place]], int(calls[place]), float(totals[place]), float(selves[place]))
-        for place in np.argsort(-selves, kind="stable")
-    )
+    rows = zip(unique.tolist(), calls.tolist(), totals.tolist(), selves.tolist(), strict=True)
+    found = (Operator(labels[name], *figures) for name, *figures in rows)
+    return tuple(sorted(found, key=lambda operator: (-operator.self_us, operator.name)))
 
 
 def self_times(start, end):

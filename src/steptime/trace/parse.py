@@ -14,8 +14,8 @@ from steptime.trace.repair import BACKSLASHES, Hopeless, Incomplete, mend
 LONGEST = 8_000_000
 """Characters: what has not ended by then never will."""
 
-PATIENCE = 500_000
-"""Characters: an event that seems to be cut by the end of a chunk gets this much more before it counts as broken."""
+LONGEST_STRING = 500_000
+"""Characters: a string that goes on for longer lacks its closing quote."""
 
 HEADER = ("schemaVersion", "deviceProperties", "baseTimeNanoseconds", "distributedInfo")
 """Keys beside the events that are kept."""
@@ -24,6 +24,7 @@ SPACE = re.compile(r"\s*")
 BETWEEN = re.compile(r"[\s,]*")
 EVENT = re.compile(r'[,\[}]\s*(\{\s*"(?:ph|name|cat|pid|tid|ts|dur|id|s|bp|args)"\s*:)')
 EVENTS = re.compile(r'("traceEvents"\s*:\s*\[)')
+AGAIN = object()
 OVERLAP = 200  # characters: a pattern may lie across two chunks
 
 
@@ -107,17 +108,17 @@ class Parser:
                 if self._lost:
                     return
                 text, at = self._text, self._at
-            if event is not None:
+            if event is not AGAIN:
                 self.events += 1
                 yield event
 
     def _recover(self, problem):
-        """A mended event, or None where it is worth looking again from here; `_lost` is set where it is not."""
-        if self._seems_cut(problem) and len(self._text) - self._at < PATIENCE and self._more():
-            return None
+        """A mended event, or AGAIN where it is worth looking again from here; `_lost` is set where it is not."""
+        if self._seems_cut(problem) and self._more():
+            return AGAIN
         following = EVENT.search(self._text, self._at + 1)
         if not following and self._more():
-            return None
+            return AGAIN
         end = following.start(1) if following else len(self._text)
         try:
             event, length, repaired = mend(self._text[self._at : end], 0)
@@ -128,14 +129,15 @@ class Parser:
                 self._cut()
             else:
                 self._health.skipped["unreadable events"] += 1
-            return None
+            return AGAIN
         self._at += length
         self._take_down(event, repaired)
         return event
 
     def _seems_cut(self, problem):
-        where = getattr(problem, "pos", getattr(problem, "value", None))
-        return "Unterminated" in str(problem) or (where is not None and where > len(self._text) - 8)
+        """Whether the parser stopped where the text read so far ends: in a string, or with a word half read."""
+        where = getattr(problem, "pos", getattr(problem, "value", 0))
+        return where > len(self._text) - (LONGEST_STRING if "Unterminated" in str(problem) else 8)
 
     def _take_down(self, value, repaired):
         self._health.repaired.update(repaired)

@@ -127,7 +127,10 @@ class Source:
 
 def _open(path):
     """The file opened for reading, if it is one that ends."""
-    mode = path.stat().st_mode
+    try:
+        mode = path.stat().st_mode
+    except ValueError:
+        raise NotATrace("cannot be read: a path has no NUL in it") from None
     if stat.S_ISDIR(mode):
         raise NotATrace("is a directory: name one file in it")
     if not stat.S_ISREG(mode):
