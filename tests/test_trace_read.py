@@ -61,7 +61,9 @@ def test_torch_says_the_same_of_a_step_recorded_now(reads, tmp_path):
     [
         json.dumps([MUL, ADD]),
         json.dumps({"traceEvents": [MUL, ADD]}),
-        json.dumps({"deviceProperties": [{"traceEvents": []}], "traceEvents": [MUL, ADD], "traceName": '"traceEvents": ['}),
+        json.dumps(
+            {"deviceProperties": [{"traceEvents": []}], "traceEvents": [MUL, ADD], "traceName": '"traceEvents": ['}
+        ),
         json.dumps({"distributedInfo": {"rank": 0}, "traceEvents": [MUL, ADD]}, indent=4),
         "\n\n [" + json.dumps(MUL) + ",\r\n" + json.dumps(ADD) + "]\n\n",
     ],
@@ -213,7 +215,10 @@ def test_an_event_larger_than_a_chunk_is_read(reads):
         (b"\x89PNG\r\n\x1a\n" + bytes(range(256)), "is a PNG image, no trace."),
         (b"PK\x03\x04" + b"\0" * 90, "is a zip archive, no trace."),
         (b"<!DOCTYPE html><html>", "is a web page or XML, no trace."),
-        (b"version https://git-lfs.github.com/spec/v1\n", "is a Git LFS pointer, not the file it stands for, no trace."),
+        (
+            b"version https://git-lfs.github.com/spec/v1\n",
+            "is a Git LFS pointer, not the file it stands for, no trace.",
+        ),
         (b"step,loss\n1,2.5\n", "is not JSON, so torch.profiler did not write it."),
         (b"\0" * 4096, "is not JSON, so torch.profiler did not write it."),
         (b'{"a": 1}', "holds no traceEvents: another tool wrote it."),
@@ -268,7 +273,15 @@ def test_the_2021_format_and_its_memory_events(reads):
         span("Operator", "ProfilerStep#1", 0, 100, pid=5, tid="5"),
         span("Runtime", "cudaLaunchKernel", 10, 5, pid=5, tid="5", correlation=1),
         span("Kernel", "k", 20, 30, pid=0, tid="stream 7", device=0, stream=7, correlation=1),
-        {"ph": "i", "s": "t", "name": "[memory]", "pid": 5, "tid": 5, "ts": 3, "args": {"Device Type": 1, "Device Id": 0}},
+        {
+            "ph": "i",
+            "s": "t",
+            "name": "[memory]",
+            "pid": 5,
+            "tid": 5,
+            "ts": 3,
+            "args": {"Device Type": 1, "Device Id": 0},
+        },
     )
     trace = reads(text)
     assert trace.format.startswith("torch.profiler of 2021") and trace.busy["0"].busy_ms == pytest.approx(0.03)

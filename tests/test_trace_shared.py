@@ -207,9 +207,7 @@ def test_23_memory_oscillation():
 
 
 def test_24_empty():
-    with pytest.raises(
-        NotATrace, match="is empty: the profiler was stopped before writing"
-    ):
+    with pytest.raises(NotATrace, match="is empty: the profiler was stopped before writing"):
         odd("24-empty")
 
 

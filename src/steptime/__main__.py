@@ -22,7 +22,10 @@ def main(arguments=None):
     """Run the command; returns its exit status, 2 for input that gives no answer."""
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # names in traces hold characters that a terminal may lack
-    wanted = _parser().parse_args(arguments)
+    parser = _parser()
+    wanted = parser.parse_args(arguments)
+    if wanted.step and not wanted.plot:
+        parser.error("--step chooses what --plot draws, so it needs --plot FILE.png")
     try:
         trace = read(wanted.file)
         if wanted.plot:

@@ -1,6 +1,6 @@
 """Recorded cpu.json.gz with torch 2.13: two layers in training for three of five steps, fed by a DataLoader.
 
-    python tests/traces/record.py
+python tests/traces/record.py
 """
 
 import gzip

@@ -2,11 +2,11 @@
 
 import json
 
+
 def span(category, name, start, duration, *, pid=7, tid=7, **arguments):
     """An event of some duration."""
-    return {
-        "ph": "X", "cat": category, "name": name, "pid": pid, "tid": tid, "ts": start, "dur": duration, "args": arguments
-    }  # fmt: skip
+    place = {"pid": pid, "tid": tid, "ts": start, "dur": duration}
+    return {"ph": "X", "cat": category, "name": name, **place, "args": arguments}
 
 
 def step(number, start, duration, **place):
@@ -39,7 +39,9 @@ def training():
             span("user_annotation", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", zero, 400),
             span("cpu_op", "aten::to", zero + 410, 40),
             span("cuda_runtime", "cudaMemcpyAsync", zero + 420, 10, correlation=number * 10),
-            on_device("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", zero + 450, 50, correlation=number * 10, bytes=4096),
+            on_device(
+                "gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", zero + 450, 50, correlation=number * 10, bytes=4096
+            ),
             span("cpu_op", "aten::addmm", zero + 470, 30),
             *launched(number * 10 + 1, "cudaLaunchKernel", zero + 480, "gemm", zero + 500, 200),
             span("cpu_op", "aten::relu", zero + 510, 20),

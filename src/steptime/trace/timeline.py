@@ -133,7 +133,8 @@ def _write(axes, name, begin, stop, whole, row, kind):
     letters = int((stop - begin) / whole / LEGIBLE)
     if letters >= 5:
         colour = "white" if kind in ON_DEVICE else "black"
-        text = printable(name.removeprefix("void "), letters)
+        plain = name.removeprefix("void ").encode("ascii", "replace").decode()  # what the font is sure to have
+        text = printable(plain, letters)
         axes.text(
             (begin + stop) / 2e3,
             row,
