@@ -24,6 +24,14 @@ SPACE = re.compile(r"\s*")
 BETWEEN = re.compile(r"[\s,]*")
 EVENT = re.compile(r'[,\[}]\s*(\{\s*"(?:ph|name|cat|pid|tid|ts|dur|id|s|bp|args)"\s*:)')
 EVENTS = re.compile(r'("traceEvents"\s*:\s*\[)')
+LABELS = re.compile(  # a run of names of processes and threads: most of some files, and of no use here
+    r"""(?: [\s,]*+ \{ \s*+
+        (?: "name"\s*+:\s*+"\w++"\s*+,\s*+"ph"\s*+:\s*+"M" | "ph"\s*+:\s*+"M"\s*+,\s*+"name"\s*+:\s*+"\w++" )
+        (?: \s*+,\s*+ "(?:ts|pid|tid)" \s*+:\s*+ (?: [-\d.]++ | "[^"\\\x00-\x1f]*+" ) )*+
+        \s*+,\s*+ "args" \s*+:\s*+ \{ \s*+ "\w++" \s*+:\s*+ (?: [-\d]++ | "[^"\\\x00-\x1f]*+" ) \s*+ \} \s*+ \}
+    )++""",
+    re.VERBOSE,
+)
 AGAIN = object()
 OVERLAP = 200  # characters: a pattern may lie across two chunks
 
@@ -94,8 +102,11 @@ class Parser:
 
     def _read_events(self):
         """Yield what stands in the list, up to its end."""
-        text, at, between = self._text, self._at, BETWEEN.match
+        text, at, between, labels = self._text, self._at, BETWEEN.match, LABELS.match
         while True:
+            if run := labels(text, at):
+                self.events += text.count('"args"', at, run.end())
+                at = run.end()
             at = between(text, at).end()
             try:
                 event, at = scan(text, at)
