@@ -9,7 +9,7 @@ from pathlib import Path
 
 from steptime.trace.health import NotATrace
 
-CHUNK = 1 << 18
+CHUNK = 1 << 16
 """Bytes at a time: memory must not grow with the file's text."""
 
 GZIP = b"\x1f\x8b"
