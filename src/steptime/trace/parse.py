@@ -17,9 +17,6 @@ LONGEST = 8_000_000
 LONGEST_STRING = 500_000
 """Characters: a string that goes on for longer lacks its closing quote."""
 
-HEADER = ("schemaVersion", "deviceProperties", "baseTimeNanoseconds", "distributedInfo")
-"""Keys beside the events that are kept."""
-
 SPACE = re.compile(r"\s*")
 BETWEEN = re.compile(r"[\s,]*")
 EVENT = re.compile(r'[,\[}]\s*(\{\s*"(?:ph|name|cat|pid|tid|ts|dur|id|s|bp|args)"\s*:)')
@@ -52,14 +49,14 @@ exact = json.JSONDecoder(parse_float=_number).scan_once
 class Parser:
     """Reads one document, an object with traceEvents or a bare list of events.
 
-    header: what it has of HEADER. is_list: whether it is a bare list. events: how many were read so far.
+    keys: those of its outermost object. is_list: whether it is a bare list. events: how many were read so far.
     names_unescaped: whether an event's name held a backslash that escapes nothing.
     """
 
     def __init__(self, source):
         self._source, self._chunks, self._health = source, source.chunks(), source.health
         self._text, self._at, self._lost = "", 0, False
-        self.header, self.is_list, self.events, self.names_unescaped = {}, False, 0, False
+        self.keys, self.is_list, self.events, self.names_unescaped = [], False, 0, False
 
     def read(self):
         """Yield each event as a dict, and whatever else stands among them. Raises NotATrace."""
@@ -88,10 +85,9 @@ class Parser:
                 if self._next(SPACE) == "[" and key == "traceEvents":
                     self._at, found = self._at + 1, True
                     yield from self._read_events()
-                elif key in HEADER:
-                    self.header[key] = self._value()
                 else:
                     self._value()
+                self.keys.append(key)
             except (Hopeless, Incomplete):
                 self._health.skipped["stretches that are no JSON"] += 1
                 if not self._find(EVENTS):

@@ -90,7 +90,7 @@ def _era(parser, columns):
     form = " (a bare list of events)" if parser.is_list else ""
     if columns.categories.keys() & {"Operator", "Kernel", "Runtime", "Memcpy", "Memset"}:
         return f"torch.profiler of 2021: capital categories{form}"
-    if "baseTimeNanoseconds" in parser.header:
+    if "baseTimeNanoseconds" in parser.keys:
         return f"torch.profiler of today: times from a base{form}"
     return f"torch.profiler between 2021 and today: times from 1970{form}"
 

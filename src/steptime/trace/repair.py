@@ -4,6 +4,7 @@ import json
 import re
 from collections import Counter
 
+QUOTED = re.compile(r'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 OTHER = r'|[{}\[\],:]|[^\s"{}\[\],:]+|"'
 TOKENS = (
     # A backslash before a quote escapes it …
@@ -12,6 +13,7 @@ TOKENS = (
     re.compile(r'"(?:[^"\\]|\\(?!"\s*[,:}\]]).)*+\\?"' + OTHER, re.DOTALL),
 )
 BAD_ESCAPE = re.compile(r'(?:[^\\]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+\\', re.DOTALL)
+lenient = json.JSONDecoder(strict=False).scan_once
 CONTROL = re.compile(r"[\x00-\x1f]")
 PLAIN = re.compile(r"-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null")
 CLOSES = {"}": "{", "]": "["}
@@ -32,6 +34,8 @@ def mend(text, at):
 
     Raises Incomplete where more text might help, Hopeless where it would not.
     """
+    if found := _mend_strings(text, at):
+        return found
     problem = Hopeless
     for token in TOKENS:
         try:
@@ -41,6 +45,17 @@ def mend(text, at):
         except Hopeless:
             pass
     raise problem
+
+
+def _mend_strings(text, at):
+    """The same where nothing but strings is wrong and the text ends with the value: ten times as fast, else None."""
+    repaired = Counter()
+    mended = QUOTED.sub(lambda match: _string(match[0], repaired), text[at:])
+    try:
+        value, end = lenient(mended, 0)
+    except (StopIteration, ValueError, RecursionError):
+        return None
+    return None if mended[end:].strip(" \t\r\n,") else (value, len(text), repaired)
 
 
 def _mend(token, text, at):
@@ -67,12 +82,14 @@ def _mend(token, text, at):
     if open_brackets or not pieces:
         raise Incomplete
     try:
-        return json.loads("".join(pieces), strict=False), end, repaired
-    except (ValueError, RecursionError):
+        return lenient("".join(pieces), 0)[0], end, repaired
+    except (StopIteration, ValueError, RecursionError):
         raise Hopeless from None
 
 
 def _string(quoted, repaired):
+    if "\\" not in quoted and quoted.isprintable():
+        return quoted
     if CONTROL.search(quoted):
         repaired["control characters"] += 1
     if not BAD_ESCAPE.match(quoted[1:-1]):
