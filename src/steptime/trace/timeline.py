@@ -38,16 +38,17 @@ def timeline(trace, first=None, last=None):
     canvas, axes = figure(11, 1.3 + 0.2 * (sum(rows) + len(rows)))
     axes.grid(visible=False)
     axes.tick_params(axis="y", length=0)
-    top, ticks, shaded = 0, [], 0
+    top, ticks, gaps = 0, [], {}
     for (each, name, device), depth, height in zip(bars, depths, rows, strict=True):
         if device is not None:
-            shaded += _shade(axes, trace, device, low, high, top, height)
+            gaps[device] = _shade(axes, trace, device, low, high, top, height)
         _draw(axes, trace, each, depth, top, low, high)
         ticks.append((top + height / 2 - 0.5, name))
         top += height + 1
     _mark_steps(axes, trace, low, high)
     axes.set(xlim=(0, (high - low) / 1e3), ylim=(top - 1.3, -0.7), xlabel=f"ms from the start of {what}")
     axes.set_yticks([place for place, _ in ticks], [name for _, name in ticks])
+    shaded = sum(gaps.values())  # those of a device stand in the lane of each of its streams
     _legend(axes, spans, shaded)
     alt = f"Timeline of {what}, {(high - low) / 1e3:.3g} ms: {len(lanes)} lanes, {shaded} gaps shaded."
     return Picture(canvas, alt, "Width is duration, rows of one thread nest, white is waiting.")
