@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from steptime.annotate import annotate
+from steptime import annotate
 from steptime.recorder import Recorder
 
 
@@ -81,7 +81,7 @@ def test_it_costs_less_than_a_microsecond_where_nothing_records():
 
 
 def test_it_does_not_import_torch():
-    program = "import sys; from steptime.annotate import annotate\nwith annotate('x'): print('torch' in sys.modules)"
+    program = "import sys; from steptime import annotate\nwith annotate('x'): print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
 

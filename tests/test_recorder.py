@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from steptime import annotate, trace
 from steptime.recorder import Recorder
 from steptime.stream import Event, Stream
 
@@ -131,3 +132,30 @@ def test_one_recorder_records_at_a_time():
         pass
     with Recorder():
         pass
+
+
+def test_what_an_allocator_holds_is_read_back(tmp_path):
+    with Recorder() as recorder:
+        for held in (100, 200, 50):
+            recorder.memory(held, held // 2)
+        recorder.step()
+    recorder.export_chrome_trace(tmp_path / "trace.json")
+    memory = trace.read(tmp_path / "trace.json").memory["0"]
+    assert (memory.reserved_max, memory.allocated_max, memory.drops) == (200, 100, 1)
+
+
+def test_the_trace_reader_finds_steps_launches_copies_and_gaps(tmp_path):
+    with Recorder() as recorder, Stream() as stream:
+        for _ in range(2):
+            with annotate("load"):
+                rest(0.05)
+            stream.copy(np.empty(1_000), np.ones(1_000))
+            stream.launch(rest, 0.02)
+            stream.synchronize()
+            recorder.step()
+    recorder.export_chrome_trace(tmp_path / "trace.json")
+    seen = trace.read(tmp_path / "trace.json")
+    assert [step.number for step in seen.steps] == [0, 1] and seen.kernels.by_name[0][0] == "rest"
+    assert seen.launch_calls == {"streamLaunch": 4} and seen.kernels_per_launch == 1
+    assert seen.copies["HtoD"].bytes == 16_000 and seen.gaps[0].cpu == "load"
+    assert 0.5 < seen.busy["0"].idle < 0.9

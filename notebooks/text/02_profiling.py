@@ -31,8 +31,7 @@ from line_profiler import LineProfiler
 from threadpoolctl import threadpool_limits
 from torch.profiler import ProfilerActivity, profile, record_function, schedule, tensorboard_trace_handler
 
-from steptime import Verdict, bench, claim, claim_on, claims, compare
-from steptime.annotate import annotate
+from steptime import Verdict, annotate, bench, claim, claim_on, claims, compare
 from steptime.style import COLOURS, Picture, figure
 from steptime.units import duration
 

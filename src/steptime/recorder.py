@@ -28,7 +28,7 @@ class Recorder:
     """
 
     def __init__(self):
-        self._spans, self._correlations, self._zero = [], count(1), 0.0
+        self._spans, self._memory, self._correlations, self._zero = [], [], count(1), 0.0
         self._step, self._step_began = 0, 0.0
 
     def __enter__(self):
@@ -52,6 +52,10 @@ class Recorder:
         now = perf_counter()
         self._add("user_annotation", f"ProfilerStep#{self._step}", self._step_began, now)
         self._step, self._step_began = self._step + 1, now
+
+    def memory(self, reserved, allocated):
+        """Note how many bytes an allocator holds now, and how many of them are in use."""
+        self._memory.append((perf_counter(), reserved, allocated))
 
     @contextmanager
     def label(self, name):
@@ -90,7 +94,8 @@ class Recorder:
             _name_of_process(os.getpid(), "python"),
         ]
         spans = [self._event(*span) for span in sorted(self._spans, key=lambda span: span[2])]
-        document = {"schemaVersion": 1, "recorder": "steptime.recorder", "traceEvents": names + spans}
+        memory = [self._memory_event(*row) for row in self._memory]
+        document = {"schemaVersion": 1, "recorder": "steptime.recorder", "traceEvents": names + spans + memory}
         Path(path).write_text(json.dumps(document), encoding="utf-8")
 
     @contextmanager
@@ -107,8 +112,15 @@ class Recorder:
 
     def _event(self, category, name, start, end, place, arguments):
         """One event of the format; microseconds, written to the nanosecond."""
-        times = {"ts": round(1e6 * (start - self._zero), 3), "dur": round(1e6 * (end - start), 3)}
+        times = {"ts": self._time(start), "dur": round(1e6 * (end - start), 3)}
         return {"ph": "X", "cat": category, "name": name, "pid": place[0], "tid": place[1], **times, "args": arguments}
+
+    def _memory_event(self, time, reserved, allocated):
+        told = {"Device Type": 1, "Device Id": DEVICE, "Total Reserved": reserved, "Total Allocated": allocated}
+        return {"ph": "i", "name": "[memory]", "pid": DEVICE, "tid": 0, "ts": self._time(time), "args": told}
+
+    def _time(self, seconds):
+        return round(1e6 * (seconds - self._zero), 3)
 
 
 def _name_of_process(process, name):
