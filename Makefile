@@ -4,7 +4,7 @@
 PYTHON ?= python3
 BOOK := .venv/bin/python
 
-.PHONY: help install lab test refresh sabotage steady lint
+.PHONY: help install lab test refresh sabotage steady traces lint
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -27,6 +27,9 @@ sabotage: install  ## break what each claim says and see it turn False (CHAPTER=
 
 steady: install  ## run chapters RUNS=4 times in all, half of it beside noisy neighbours, and table the claims
 	@$(BOOK) -m book.steady --runs=$(or $(RUNS),4) --chapter=$(CHAPTER)
+
+traces: install  ## record the small traces that chapter 03 reads again
+	@$(BOOK) -m book.traces
 
 lint: install  ## check the code's style
 	@$(BOOK) -m ruff check --quiet .

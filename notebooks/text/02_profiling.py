@@ -18,8 +18,8 @@ import subprocess
 import sys
 import threading
 from collections import Counter
+from contextlib import nullcontext
 from cProfile import Profile
-from functools import partial
 from io import StringIO
 from pathlib import Path
 from pstats import Stats
@@ -35,17 +35,18 @@ from steptime import Verdict, annotate, bench, claim, claim_on, claims, compare
 from steptime.style import COLOURS, Picture, figure
 from steptime.units import duration
 
-torch.set_num_threads(1), threadpool_limits(1)  # torch's setting does not reach NumPy's BLAS, the second one does
+torch.set_num_threads(1)
+limited = threadpool_limits(1)  # torch's setting does not reach NumPy's BLAS
 
 # %% [markdown]
 # ## Which function takes the time?
 #
 # A data set lies on the disk as text: each sample a JSON list of 200 numbers. A step loads a batch of 256 and sends it
-# through a layer with 512 outputs.
+# through a layer with 64 outputs.
 
 # %%
 samples = np.random.default_rng(0).random((256, 200))
-weights = np.random.default_rng(1).random((200, 512))
+weights = np.random.default_rng(1).random((200, 64))
 texts = [json.dumps(sample) for sample in samples.tolist()]
 
 
@@ -68,7 +69,7 @@ def train(steps=5):
 
 
 # %% [markdown]
-# The layer multiplies 26 million pairs of numbers. The loader reads 51,200 numbers. Which share of the time goes into
+# The layer multiplies 3.3 million pairs of numbers. The loader reads 51,200 numbers. Which share of the time goes into
 # loading? Write your guess as a number from 0 to 1.
 
 # %%
@@ -103,7 +104,7 @@ evidence = f"{loading:.1%} of load_batch and compute"
 claim(
     "five batches make 5 calls of load_batch, 5 of compute and 1,280 of decode", list(calls.values()) == [5, 5, 1_280]
 )
-claim("loading takes at least 60 % of loading and computing", Verdict(loading >= 0.6, evidence))
+claim("loading takes at least 80 % of loading and computing", Verdict(loading >= 0.8, evidence))
 
 # %% [markdown]
 # Multiplying is what processors are built for. To read a number from text, one looks at each of its 18 digits.
@@ -116,7 +117,7 @@ stored = samples.tobytes()
 
 
 def load_bytes(_):
-    return np.frombuffer(stored).reshape(256, 200)
+    return np.frombuffer(stored).reshape(256, 200).copy()
 
 
 race = compare(load_batch, load_bytes, texts, same=0)
@@ -164,7 +165,7 @@ print(re.sub(r"File: .*\n", "", page.getvalue()))
 [timings] = lines.get_stats().timings.values()
 hits, ticks = zip(*((hits, ticks) for _, hits, ticks in timings))
 per_text = [spent for count, spent in zip(hits, ticks) if count == 5 * 256]
-slowest = max(per_text) / sum(ticks)
+slowest = max(per_text, default=0) / sum(ticks)
 evidence = f"{slowest:.0%} of the function"
 
 # %%
@@ -214,7 +215,7 @@ def look_at(function, every=0.001):
 
 # %%
 texts = [json.dumps(sample) for sample in np.random.default_rng(0).random((256, 200)).tolist()]
-weights = np.random.default_rng(1).random((200, 512))
+weights = np.random.default_rng(1).random((200, 64))
 
 
 def load_batch():
@@ -258,7 +259,15 @@ claim("cProfile notes at least 10 times as many calls as the sampler takes looks
 script = "import json\nt = json.dumps([0.123] * 200)\ndef load():\n    for _ in range(20_000): json.loads(t)\nload()\n"
 with TemporaryDirectory() as folder:
     Path(folder, "script.py").write_text(script)
-    command = ["py-spy", "record", "--format=raw", "--output=looks", "--", sys.executable, "script.py"]
+    command = [
+        Path(sys.executable).with_name("py-spy"),
+        "record",
+        "--format=raw",
+        "--output=looks",
+        "--",
+        sys.executable,
+        "script.py",
+    ]
     try:
         seen = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=20, check=True)
         print(*Path(folder, "looks").read_text().splitlines()[-3:], sep="\n")
@@ -415,7 +424,8 @@ matrices = {size: torch.rand(size, size) for size in sizes}
 
 
 def multiply(size):
-    return matrices[size] @ matrices[size] + matrices[size]
+    matrices[size] @ matrices[size] + matrices[size]
+    return 0  # so that two sizes can race
 
 
 seconds = {size: bench(multiply, size, seconds=0.1).median for size in sizes}
@@ -442,14 +452,13 @@ Picture(canvas, alt, f"Flat while the call itself costs most; from about {turn} 
 # arithmetic, eight times the time.
 
 # %%
-flat = compare(multiply, partial(multiply, 2), 8)
-steep = compare(multiply, partial(multiply, 64), 512)
+flat = compare(lambda: multiply(2), lambda: multiply(8))
+steep = compare(lambda: multiply(512), lambda: multiply(64))
 flat, steep
 
 # %%
-no_longer = compare(partial(multiply, 2), multiply, 8).at_least(0.5)
-claim("a product of 8 by 8 takes less than twice as long as one of 2 by 2, with 64 times the arithmetic", no_longer)
-claim("a product of 512 by 512 takes at least 50 times as long as one of 64 by 64", steep.at_least(50))
+claim("8 by 8 takes less than twice as long as 2 by 2, with 64 times the arithmetic", flat.at_least(0.5))
+claim("512 by 512 takes at least 50 times as long as 64 by 64", steep.at_least(50))
 
 # %% [markdown]
 # On a GPU the flat part is longer. *Recorded elsewhere, on an A100*: product and sum at 64 by 64 kept the CPU busy for 2.3 ms
@@ -503,12 +512,12 @@ claim("four labels a call lie inside the label of the layer", len(parts) == 80 a
 # %%
 def with_torch():
     with record_function("step"):
-        pass
+        return 0
 
 
 def with_annotate():
     with annotate("step"):
-        pass
+        return 0
 
 
 race = compare(with_torch, with_annotate)
@@ -538,8 +547,7 @@ def kept(plan, steps=12):
             for _ in range(steps):
                 torch.ones(8).sum()
                 recording.step()
-        files = sorted(Path(folder).iterdir(), key=lambda file: file.stat().st_mtime_ns)
-        texts = [file.read_text() for file in files]
+        texts = [file.read_text() for file in sorted(Path(folder).iterdir())]
     return [sorted({int(number) for number in re.findall(r'"ProfilerStep#(\d+)"', text)}) for text in texts]
 
 
@@ -552,7 +560,7 @@ files
 # a file every five steps, until the disk is full.
 
 # %%
-without_end = kept(schedule(wait=1, warmup=1, active=3), steps=17)
+without_end = kept(schedule(wait=1, warmup=1, active=3), steps=16)
 claim("the plan keeps steps 2 to 4 in one file and 7 to 9 in another", files == [[2, 3, 4], [7, 8, 9]])
 claim("without repeat, a third file follows", without_end == [*files, [12, 13, 14]])
 
@@ -665,7 +673,7 @@ for option, (events, size) in sizes.items():
 
 # %%
 plain, shapes, memory, stack = sizes.values()
-claim("record_shapes adds bytes and no event", shapes[0] == plain[0] and shapes[1] > plain[1])
+claim("record_shapes adds bytes and no event", shapes[0] == plain[0] and shapes[1] > 1.2 * plain[1])
 claim("profile_memory adds events, and with_stack adds more of them", plain[0] < memory[0] < stack[0])
 
 # %% [markdown]
@@ -686,13 +694,14 @@ claim("fifty steps make a file at least 8 times as large as five", longer[1] >= 
 
 
 # %%
-def steps_in(recording):
+def twenty_steps(recording):
     with recording:
         for _ in range(20):
             step()
+    return 0
 
 
-compare(lambda: steps_in(profile(activities=[ProfilerActivity.CPU])), lambda: [step() for _ in range(20)] and None)
+compare(lambda: twenty_steps(profile(activities=[ProfilerActivity.CPU])), lambda: twenty_steps(nullcontext()))
 
 # %% [markdown]
 # We claim nothing about that ratio: it depends on how long your operators take. The rule stands without it. Switch on

@@ -123,6 +123,8 @@ with Stream() as stream, Recorder() as recorder:
     stream.synchronize()
     recorder.step()
 seen = read_back(recorder)
+
+# %%
 seen.plot()
 
 # %% [markdown]
@@ -219,6 +221,8 @@ with Stream() as stream, Recorder() as recorder:
         stream.synchronize()
         recorder.step()
 one_by_one = read_back(recorder)
+
+# %%
 one_by_one.plot(4, 6)
 
 # %% [markdown]
@@ -244,6 +248,8 @@ with Stream() as stream, Recorder() as recorder:
         stream.synchronize()
         recorder.step()
 ahead = read_back(recorder)
+
+# %%
 ahead.plot(4, 6)
 
 
@@ -299,6 +305,8 @@ def run(every, steps=20):
 
 
 each = run(1)
+
+# %%
 each.plot(4, 6)
 
 # %% [markdown]
@@ -420,6 +428,8 @@ with Stream() as stream, Recorder() as recorder:
         stream.synchronize()
         recorder.step()
 serial = read_back(recorder)
+
+# %%
 serial.plot(4, 6)
 
 # %% [markdown]
@@ -436,6 +446,8 @@ with Stream() as compute, Stream() as copies, Recorder() as recorder:
         compute.synchronize(), copies.synchronize()
         recorder.step()
 overlapped = read_back(recorder)
+
+# %%
 overlapped.plot(4, 6)
 
 # %%
@@ -549,7 +561,6 @@ for name, ms, calls in seen.kernels.by_name:
 # %%
 by_time, by_calls = (max(seen.kernels.by_name, key=lambda row: row[place]) for place in (1, 2))
 claim("the kernel that is called most often is not the one that takes most of the time", by_time[0] != by_calls[0])
-claim("one kernel takes more than half of the time", by_time[1] > seen.kernels.total_ms / 2)
 
 # %% [markdown]
 # If one dominates, change its algorithm or its shape: a product whose sizes are multiples of 8 or 64, attention that keeps no
