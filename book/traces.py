@@ -1,6 +1,6 @@
 """Record the small traces that chapter 03 reads: one training on the CPU, its data from the main process, then workers.
 
-Each sample sleeps 5 ms, as one that a disk brings; the network computes a little. Host names are left out.
+Each sample sleeps 3 ms, as one that a disk brings; the network computes a little. Host names are left out.
 """
 
 import gzip
@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader, Dataset
 from book.chapters import ROOT
 
 FOLDER = ROOT / "notebooks" / "traces"
-WORKERS = {"loader_in_main": 0, "loader_with_workers": 2}
+WORKERS = {"loader_in_main": 0, "loader_with_workers": 4}
 
 
 class Slow(Dataset):
@@ -32,12 +32,12 @@ class Slow(Dataset):
     def __getitem__(self, place):
         if place >= self.count:
             raise IndexError(place)
-        time.sleep(0.005)
+        time.sleep(0.003)
         generator = torch.Generator().manual_seed(place)
         return torch.randn(1_024, generator=generator), place % 10
 
 
-def record(path, workers, batch=8, steps=8):
+def record(path, workers, batch=8, steps=14):
     """Train for some steps, keep four of them, and write the trace as gzip."""
     torch.manual_seed(0)
     torch.set_num_threads(1)
@@ -45,7 +45,7 @@ def record(path, workers, batch=8, steps=8):
     optimiser = torch.optim.SGD(net.parameters(), lr=0.1)
     loader = DataLoader(Slow(batch * steps), batch_size=batch, num_workers=workers)
     with profile(
-        activities=[ProfilerActivity.CPU], schedule=schedule(wait=3, warmup=1, active=4, repeat=1)
+        activities=[ProfilerActivity.CPU], schedule=schedule(wait=9, warmup=1, active=4, repeat=1)
     ) as recording:
         for inputs, targets in loader:
             loss = torch.nn.functional.cross_entropy(net(inputs), targets)

@@ -9,7 +9,11 @@
 #
 # *25 minutes to read, 25 seconds to run.*
 #
-# Bottlenecks are seldom where one guesses. So each section asks you for a guess first.
+# Bottlenecks are seldom where one guesses. Half of the time goes into a few lines, and they are not those that look
+# clever. So each section asks you for a guess first. Being wrong is the point: it shows what you would have rewritten for nothing.
+#
+# The order of the chapter is the order in which to use the tools: from coarse and cheap to fine and dear. Most questions are
+# answered by the first of them.
 
 # %%
 import json
@@ -107,9 +111,10 @@ claim(
 claim("loading takes at least 80 % of loading and computing", Verdict(loading >= 0.8, evidence))
 
 # %% [markdown]
-# Multiplying is what processors are built for. To read a number from text, one looks at each of its 18 digits.
+# Multiplying is what processors are built for: several products at a time, and one after the other without a branch. To read a
+# number from text, one looks at each of its 18 digits, asks whether it is a digit at all, and puts them together in the end.
 #
-# A faster layer would have saved almost nothing here. **The mend is the storage format**: write the numbers as the bytes that
+# A faster layer would have saved almost nothing here, and a GPU would have saved the same. **The mend is the storage format**: write the numbers as the bytes that
 # the memory holds, once.
 
 # %%
@@ -130,7 +135,8 @@ claim("a batch stored as bytes loads at least 10 times faster", race.at_least(10
 # %% [markdown]
 # ## Which line takes the time?
 #
-# `cProfile` stops at functions. Here is the loader once more, as people often write it, with all in one function. Three lines
+# `cProfile` stops at functions. A function of thirty lines is one row in its table, and often the row that you knew
+# already. Here is the loader once more, as people often write it, with all in one function. Three lines
 # could be slow: reading, scaling, or putting together. Which one?
 
 # %%
@@ -173,12 +179,16 @@ claim("three lines of the loader run once for each of the 1,280 texts", len(per_
 claim("one of the lines takes more than a third of the function's time", Verdict(slowest > 1 / 3, evidence))
 
 # %% [markdown]
-# It sees no more than the functions you name. And noting the time at each line costs time itself: two sections on.
+# So the reading is the first thing to change here, and the scaling the second. It is done number by number, in Python; on the
+# whole array it would be one operation.
+#
+# A line profiler sees no more than the functions you name: a call of another function is one line to it. Use `cProfile` to
+# choose the functions, and this to read them. And noting the time at each line costs time itself: two sections on.
 
 # %% [markdown]
 # ## Can one look without touching?
 #
-# A *sampling profiler* does not note calls. It looks at the program a thousand times a second and asks: which functions are
+# Both tools so far are told of every call or line, and answering takes time. A *sampling profiler* does not note calls. It looks at the program a thousand times a second and asks: which functions are
 # you in? A function that takes half of the time is met in half of the looks.
 #
 # The idea fits into twenty lines. A second thread looks at the first.
@@ -237,6 +247,9 @@ loading = met["load_batch"] / (met["load_batch"] + met["layer"])
 print(f"{met['train']} looks: {met['load_batch']} met load_batch, {met['layer']} met layer")
 
 # %% [markdown]
+# The looks are chance, so their shares are estimates: with 250 looks a share of one half is known to about 6 points. Look
+# longer and it gets better. No function pays for being short and called often.
+#
 # And what does it not see? **Calls.** That `load_batch` was met a hundred times does not say whether it was called ten times
 # or once. `cProfile` counted how many calls in the same ten steps?
 
@@ -277,7 +290,8 @@ with TemporaryDirectory() as folder:
 # %% [markdown]
 # ## What does looking cost?
 #
-# Profilers change what they measure. Here is their worst case: a function that does next to nothing, called 20,000
+# Profilers change what they measure. They do not slow everything alike, and that is the trouble: what is called often looks
+# worse than it is. Here is their worst case: a function that does next to nothing, called 20,000
 # times.
 
 
@@ -314,6 +328,8 @@ claim("a line profiler makes it at least 3 times as slow", by_lines.at_least(3))
 # So a function that is called very often looks slower under a profiler than it is. In the loader above `json.loads` did
 # its work outside of Python, where neither of them looks, and they cost hardly anything.
 #
+# The costs in the table were seen on one machine, and the ratios above are yours.
+#
 # Profile to find out *where*. Then take the profiler off, and race to find out *how much*.
 #
 # | tool | it sees | it costs | it does not see |
@@ -328,7 +344,8 @@ claim("a line profiler makes it at least 3 times as slow", by_lines.at_least(3))
 # ## What do the operators do?
 #
 # An *operator* is what torch calls a piece of its work: `aten::addmm` multiplies two matrices and adds a third. Python calls a
-# few, those call others, and the backward pass calls more. No Python profiler sees them.
+# few, those call others, and the backward pass calls more. No Python profiler sees them: to `cProfile`, `loss.backward()` is
+# one long call. torch has a profiler of its own, which is told by each operator when it begins and ends.
 
 # %%
 net = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 10))
@@ -374,6 +391,9 @@ for row in recording.key_averages(group_by_input_shape=True):
         print(f"{row.count} of {row.input_shapes[0]} by {row.input_shapes[1]}")
 
 # %% [markdown]
+# Read them as in the first section: the calls before the time. The last layer has both of its products, a [10, 256] by
+# [256, 128] for its weights and a [256, 10] by [10, 128] for what came into it. The first layer has one.
+#
 # Nobody needs the gradient of the images: they do not learn. So the first layer leaves out its second product. Ask for it,
 # and there are 20.
 
@@ -397,7 +417,8 @@ claim("if the input needs a gradient, five more products are computed", with_inp
 # ## Is this time plausible?
 #
 # The table of operators has three columns to read together. *Calls* says how often. *Self* is the time in the operator
-# itself, *total* includes those it called. A long total with a short self only passes its time on.
+# itself, *total* includes those it called. A long total with a short self only passes its time on. A long self is where work is
+# done, or where a call is paid for: the calls tell which. Sort by self first.
 
 # %%
 a, b = torch.rand(4, 4), torch.rand(4, 4)
@@ -468,7 +489,7 @@ claim("512 by 512 takes at least 50 times as long as 64 by 64", steep.at_least(5
 # %% [markdown]
 # ## Which part of the layer?
 #
-# One operator can stand for many places. A step has dozens of `aten::mm`: which of them belong to attention, and which part of it?
+# A table adds up by name. One operator can stand for many places. A step has dozens of `aten::mm`: which of them belong to attention, and which part of it?
 # Labels say so, and they nest. Here is attention written out, one head.
 
 # %%
@@ -506,7 +527,10 @@ claim("four labels a call lie inside the label of the layer", len(parts) == 80 a
 
 # %% [markdown]
 # `annotate` calls torch's `record_function` when a profiler records. Nsight Systems sees the same label, and so does the
-# recorder of the next chapter. What does a label cost when nobody records? You would like to leave it in.
+# recorder of the next chapter. On a GPU, the label tells the time on the CPU; the kernels launched under it are counted in the
+# column of the device.
+#
+# What does a label cost when nobody records? You would like to leave it in.
 
 
 # %%
@@ -623,7 +647,8 @@ claim(
 claim("with a call before the profiler starts it is not", recorded[16, True] == recorded[512, True] == 0)
 
 # %% [markdown]
-# The longer the sequence, the wider the first step. *Recorded elsewhere, on an A100*: a gap of about 228 µs before the first
+# Cold, the first step holds what no later one does, and the table of operators adds it to the others: an average over three
+# steps would show a layer that is ten times too slow. The longer the sequence, the wider the first step. *Recorded elsewhere, on an A100*: a gap of about 228 µs before the first
 # product, while cuBLAS asked for its workspace, chose an algorithm and loaded the code of the kernel.
 #
 # The profiler has a first call too: its own buffers. The remedy is both. Run your code before the profiler starts, and let the
@@ -688,7 +713,9 @@ print(f"{per_step:,.0f} bytes a step, {per_step * 1e6 / 1e9:,.0f} GB for a milli
 claim("fifty steps make a file at least 8 times as large as five", longer[1] >= 8 * plain[1])
 
 # %% [markdown]
-# This network has two layers. A large one makes a hundred times as many events.
+# This network has two layers. A large one makes a hundred times as many events. Viewers read a file as a whole, and from some
+# hundred megabytes on they give up. Three to five steps show all that a thousand show, since the steps are alike. If
+# they are not alike, record two windows.
 #
 # It costs time as well, whatever the option. Twenty steps with and without the plain profiler:
 
@@ -728,7 +755,8 @@ claim_on("CUDA", "recorded alone, the CUDA activity leaves kernels and no operat
 # %% [markdown]
 # ## What can be done with a recording?
 #
-# Three things: print a table, write a file, let a handler name the files.
+# Three things: print a table, write a file, let a handler name the files. The table is enough for *how much*. The file keeps
+# what the table adds up: when each operator ran, on which thread, and under which label.
 
 # %%
 with profile(activities=[ProfilerActivity.CPU]) as recording:

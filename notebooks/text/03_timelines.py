@@ -39,7 +39,8 @@ def read_back(recording):
 # %% [markdown]
 # ## What does a timeline show?
 #
-# Begin with a run of torch itself: two layers, three recorded steps.
+# Begin with a run of torch itself: two layers, three recorded steps. Two labels are our own, the rest is torch's. `trace.read`
+# takes any file that torch.profiler wrote and needs no torch to do so; its answers are attributes, its picture is `plot`.
 
 # %%
 net = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 10))
@@ -128,7 +129,8 @@ seen = read_back(recorder)
 seen.plot()
 
 # %% [markdown]
-# Launches are so short that they look like one stroke. How does one know which of them made which product? Each has a number, the
+# The upper lane is your thread: a stroke of launches, then one long wait. The lower lane is the device: one product after the
+# other, without a gap. Launches are so short that they look like one stroke. How does one know which of them made which product? Each has a number, the
 # *correlation*, and its work carries the same. (One launch may have many pieces of work: a CUDA graph does.)
 #
 # How long does the first product wait after its launch, and how long the last one?
@@ -310,7 +312,8 @@ each = run(1)
 each.plot(4, 6)
 
 # %% [markdown]
-# A gap after each step, and before each gap a wait. **The mend**: read the loss every tenth step. The others stay on the device, to be
+# A gap after each step, and before each gap a wait. The wait itself is not the loss: the device works meanwhile. The loss is the
+# gap that follows, for nothing could be launched ahead. **The mend**: read the loss every tenth step. The others stay on the device, to be
 # added up there. Guess how many waits are left of twenty, and what becomes of the gaps.
 
 # %%
@@ -523,13 +526,16 @@ claim("with varying lengths reserved memory falls at least 5 times", Verdict(dro
 claim("with one length it never falls", Verdict(drops[1] == 0, f"{drops[1]} times"))
 
 # %% [markdown]
+# The first line climbs with every new length until the device is full. Then all that lies free is given back, and it climbs again.
+# Filling up wastes some memory in each batch and needs the least in all.
+#
 # A saw means that memory is given back and asked for again, and on a GPU both stop everything. On your own run: `profile_memory=True`,
 # then `trace.read(file).memory`.
 
 # %% [markdown]
 # ## Which kernel is worth the work?
 #
-# Three kinds of work in a step: many small ones, some middle ones, and one large. Which to improve first?
+# A table of kernels has a column of calls and one of time, and the eye goes to the wrong one. Three kinds of work in a step: many small ones, some middle ones, and one large. Which to improve first?
 
 # %%
 small, middle, large = (torch.rand(size, size) for size in (32, 128, 640))
@@ -614,12 +620,12 @@ claim_on("CUDA", "a label of annotate is an NVTX range", a_label_is_a_range)
 # A case that was told about a real job. Loading took over 60 % of it. Eight workers instead of four, and a faster decoder, cut
 # loading by more than 30 %. The job took 20 % less. Before you go on: is that possible?
 #
-# *Amdahl's law*: if a part p of the time is cut by c, the whole is cut by p times c. 60 % times 30 % is 18 %. Run such a job: 12 of
-# 20 ms are loading, and it is cut by 30 %.
+# *Amdahl's law*: if a part p of the time is cut by c, the whole is cut by p times c. 60 % times 30 % is 18 %. Run such a job: 30 of
+# 50 ms are loading, and it is cut by 30 %.
 
 
 # %%
-def job(load, rest=0.008, steps=20):
+def job(load, rest=0.020, steps=20):
     """(median ms of a step, the share of the time spent loading)"""
     with Recorder() as recorder:
         for _ in range(steps):
@@ -635,8 +641,8 @@ def job(load, rest=0.008, steps=20):
 
 # %%
 cut = 0.30
-before, part = job(0.012)
-after, _ = job(0.012 * (1 - cut))
+before, part = job(0.030)
+after, _ = job(0.030 * (1 - cut))
 saved = 1 - after / before
 print(f"loading is {part:.1%} of the job, cut by {cut:.0%}: {part * cut:.1%} expected, {saved:.1%} saved")
 
@@ -655,7 +661,7 @@ claim("a cut of 30 % in 60 % of the job saves less than 20 %", Verdict(saved < 0
 # ## Can you read a file of somebody else?
 #
 # The book keeps two small files, recorded on a machine without a GPU: the same training, its data once from the main process and
-# once from two workers. Three lines read them.
+# once from four workers. Three lines read them.
 
 # %%
 shipped = ("traces/loader_in_main.json.gz", "traces/loader_with_workers.json.gz")

@@ -57,17 +57,13 @@ class Recorder:
         """Note how many bytes an allocator holds now, and how many of them are in use."""
         self._memory.append((perf_counter(), reserved, allocated))
 
-    @contextmanager
     def label(self, name):
-        """Record the block under a name."""
-        with self._timed("user_annotation", name):
-            yield
+        """A `with` block that is recorded under a name."""
+        return self._timed("user_annotation", name)
 
-    @contextmanager
     def call(self, name, correlation=None):
-        """Record the block as a call of a stream; the correlation joins it to the work that it launches."""
-        with self._timed("cuda_runtime", name, **({"correlation": correlation} if correlation else {})):
-            yield
+        """A `with` block that is recorded as a call of a stream; the correlation joins it to the work it launches."""
+        return self._timed("cuda_runtime", name, **({"correlation": correlation} if correlation else {}))
 
     def work(self, function, lane, size=None):
         """(what records `function` in a stream's lane when it runs, its correlation). size: bytes, if it copies."""
