@@ -4,6 +4,7 @@ import json
 import threading
 import time
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -102,7 +103,7 @@ def test_steps_follow_one_another(record):
     steps = record(run, "user_annotation")
     assert [step["name"] for step in steps] == ["ProfilerStep#0", "ProfilerStep#1", "ProfilerStep#2"]
     assert all(step["dur"] >= 10_000 for step in steps)
-    assert steps[1]["ts"] == pytest.approx(steps[0]["ts"] + steps[0]["dur"], abs=0.01)
+    assert all(0 <= later["ts"] - step["ts"] - step["dur"] < 5_000 for step, later in pairwise(steps))
 
 
 def test_work_still_queued_at_the_end_is_recorded(tmp_path):

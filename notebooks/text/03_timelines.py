@@ -141,7 +141,7 @@ seen.plot()
 runtime = seen.spans[[seen.names[name] == "streamLaunch" for name in seen.spans.name]]
 works = seen.spans[[seen.names[name] == "product" for name in seen.spans.name]]
 started = dict(zip(works.correlation, works.start))
-waits = [(started[number] - start) / 1e3 for number, start in zip(runtime.correlation, runtime.start)]
+waits = [float(started[number] - start) / 1e3 for number, start in zip(runtime.correlation, runtime.start)]
 print(f"from launch to start: the first {waits[0]:.3f} ms, the last {waits[-1]:.1f} ms")
 
 # %%
@@ -516,7 +516,7 @@ for name, sizes in (("as they come", lengths), ("filled up to 40", [40] * 60)):
 canvas, axes = figure()
 for (name, line), colour in zip(lines.items(), ("threshold", "estimate")):
     axes.step(range(len(line.reserved)), line.reserved, where="post", color=COLOURS[colour], label=name)
-axes.set(xlabel="requests", ylabel="reserved, in tokens", ylim=(0, 130))
+axes.set(xlabel="requests and returns, in order", ylabel="reserved, in tokens", ylim=(0, 130))
 axes.legend(frameon=False, ncols=2)
 alt = "; ".join(f"{name}: falls {line.drops} times, at most {line.reserved_max}" for name, line in lines.items())
 Picture(canvas, f"Reserved memory. {alt}.", "Varying lengths saw: reserve, fill up, give back. One length is flat.")

@@ -48,10 +48,9 @@ class Recorder:
             stream.recorder = None
 
     def step(self):
-        """End a step, which began where the last one ended."""
-        now = perf_counter()
-        self._add("user_annotation", f"ProfilerStep#{self._step}", self._step_began, now)
-        self._step, self._step_began = self._step + 1, now
+        """End a step and begin the next."""
+        self._add("user_annotation", f"ProfilerStep#{self._step}", self._step_began, perf_counter())
+        self._step, self._step_began = self._step + 1, perf_counter()
 
     def memory(self, reserved, allocated):
         """Note how many bytes an allocator holds now, and how many of them are in use."""
