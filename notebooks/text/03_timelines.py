@@ -460,7 +460,7 @@ shares = [seen.overlap["0"].copies_hidden_ms / seen.overlap["0"].copies_ms for s
 
 # %%
 claim("both ways see the same batch twenty times", answers == 20 * [float(batch[-1])])
-claim("on one stream no copy is hidden", Verdict(shares[0] == 0, f"{shares[0]:.1%}"))
+claim("on one stream no copy is hidden", Verdict(shares[0] < 0.01, f"{shares[0]:.1%}"))
 claim("on a stream of their own at least a third of the copying is", Verdict(shares[1] > 1 / 3, f"{shares[1]:.0%}"))
 
 # %% [markdown]
