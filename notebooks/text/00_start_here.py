@@ -96,9 +96,8 @@ noise.plot()
 
 # %%
 strayed = sorted(abs(first / second - 1) for first, second in noise.pairs)
-print(
-    f"half of the pairs stray by more than {strayed[len(strayed) // 2]:.1%}, one in ten by more than {strayed[len(strayed) * 9 // 10]:.1%}"
-)
+print(f"half of the pairs stray by more than {strayed[len(strayed) // 2]:.1%}")
+print(f"one in ten by more than {strayed[len(strayed) * 9 // 10]:.1%}")
 
 # %%
 claim("sum takes as long as itself within 5 %", alike)
