@@ -1,9 +1,9 @@
 """Measure PyTorch training, compare two ways of doing it, and claim only what the machine confirms."""
 
-from steptime import claims, machine
+from steptime import claims, machine, trace
 from steptime.claims import Verdict, claim, claim_on
 from steptime.compare import compare
 from steptime.measure import bench
 from steptime.sequential import PairedRatios
 
-__all__ = ["PairedRatios", "Verdict", "bench", "claim", "claim_on", "claims", "compare", "machine"]
+__all__ = ["PairedRatios", "Verdict", "bench", "claim", "claim_on", "claims", "compare", "machine", "trace"]

@@ -6,7 +6,17 @@ import io
 from dataclasses import dataclass
 from typing import Any
 
-COLOURS = {"pairs": "#9aa5b1", "estimate": "#0b5cad", "threshold": "#b3261e"}
+COLOURS = {
+    "pairs": "#9aa5b1",
+    "estimate": "#0b5cad",
+    "threshold": "#b3261e",
+    "label": "#c9d3dd",
+    "operator": "#7fb2e5",
+    "call": "#e0a030",
+    "kernel": "#0b5cad",
+    "copy": "#2e8b57",
+    "gap": "#f6d5d2",
+}
 
 
 @dataclass(frozen=True)
