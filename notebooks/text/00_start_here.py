@@ -87,7 +87,7 @@ for ratio in (0.5, 2, 1):
 # far apart are two runs of the same function, one right after the other: by 0.1 %, 1 %, 10 %?
 
 # %%
-noise = compare(sum, sum, range(100_000), budget=1)
+noise = compare(sum, sum, range(10_000))
 alike = noise.within(0.05)
 noise.plot()
 
