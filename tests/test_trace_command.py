@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 
@@ -79,7 +80,7 @@ def test_a_terminal_that_lacks_characters_and_a_reader_that_leaves(file):
     file.write_text(text, encoding="utf-8")
     done = command("trace", file, PYTHONIOENCODING="ascii")
     assert done.returncode == 0 and b"\x1b" not in done.stdout and not done.stderr
-    line = f"{sys.executable} -m steptime trace {file} | head -1"
+    line = f"{shlex.quote(sys.executable)} -m steptime trace {shlex.quote(str(file))} | head -1"
     left = subprocess.run(line, shell=True, capture_output=True, cwd=ROOT / "src", check=False)
     assert left.stdout.count(b"\n") == 1 and not left.stderr
 
