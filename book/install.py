@@ -43,7 +43,7 @@ def main():
 
 
 def point_to_sources(pth):
-    """Let pip's pointer to the sources be relative: Python cannot start where LANG=C and its path holds other letters."""
+    """Make pip's pointer to the sources relative: with other letters in it, Python cannot start under LANG=C."""
     with open(pth, "w") as pointer:
         pointer.write(os.path.relpath(os.path.join(ROOT, "src"), os.path.dirname(pth)) + "\n")
 
