@@ -34,8 +34,18 @@ def main():
         problem = run(command)
         if problem:
             sys.exit(problem)
+    for folder, _, names in os.walk(VENV):
+        for name in names:
+            if name.startswith("__editable__.steptime") and name.endswith(".pth"):
+                point_to_sources(os.path.join(folder, name))
     with open(STAMP, "w") as stamp:
         stamp.write(wanted())
+
+
+def point_to_sources(pth):
+    """Make pip's pointer to the sources relative: with other letters in it, Python cannot start under LANG=C."""
+    with open(pth, "w") as pointer:
+        pointer.write(os.path.relpath(os.path.join(ROOT, "src"), os.path.dirname(pth)) + "\n")
 
 
 def is_installed():

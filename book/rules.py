@@ -13,6 +13,7 @@ from book.refresh import differences, seal
 
 LONGEST_CELL = 25  # lines
 MEDIAN_CELL = 4  # lines
+LONGEST_LINE = 95  # characters: what follows is cut off in JupyterLab on a laptop
 CLOSING = "claims.close()"
 COMPARED = "nbval-check-output"
 
@@ -90,11 +91,14 @@ def names_its_claims(chapter):
 
 def has_short_cells(chapter):
     """Code comes in small pieces."""
-    cells = code_cells(chapter.read_text().cells)
-    lengths = [sum(bool(line.strip()) for line in cell.source.splitlines()) for cell in cells]
-    for place, length in enumerate(lengths, start=1):
-        if length > LONGEST_CELL:
-            yield f"Code cell {place} has {length} lines: at most {LONGEST_CELL}."
+    lengths = []
+    for place, cell in enumerate(code_cells(chapter.read_text().cells), start=1):
+        lines = [line for line in cell.source.splitlines() if line.strip()]
+        lengths.append(len(lines))
+        if len(lines) > LONGEST_CELL:
+            yield f"Code cell {place} has {len(lines)} lines: at most {LONGEST_CELL}."
+        if any(len(line) > LONGEST_LINE for line in lines):
+            yield f"Code cell {place} has a line of {max(map(len, lines))} characters: at most {LONGEST_LINE}."
     if lengths and median(lengths) > MEDIAN_CELL:
         yield f"Half of the code cells are longer than {MEDIAN_CELL} lines: the median is {median(lengths):g}."
 

@@ -44,8 +44,12 @@ def run_claims(cells, folder):
     notebook = nbformat.v4.new_notebook(cells=[*cells, nbformat.v4.new_code_cell(READ_CLAIMS)])
     run(notebook, folder)
     said = printed(notebook.cells[-1])
-    verdicts = {text: Verdict(*rest) for text, *rest in json.loads(said)} if said.startswith("[") else {}
-    return verdicts, errors(notebook)
+    return verdicts_of(json.loads(said) if said.startswith("[") else []), errors(notebook)
+
+
+def verdicts_of(claims):
+    """{the text of a claim: its Verdict} from [text, answer, evidence, margin] of each."""
+    return {text: Verdict(*rest) for text, *rest in claims}
 
 
 def printed(cell):

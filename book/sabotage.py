@@ -3,10 +3,7 @@
 import tomllib
 from dataclasses import dataclass
 
-import nbformat
-
 from book.chapters import ROOT, code_cells, sections
-from book.run import run_claims
 
 FOLDER = ROOT / "tests" / "sabotage"
 
@@ -29,7 +26,7 @@ def sabotages(chapter, folder=FOLDER):
 
 
 def sabotaged_cells(notebook, sabotage):
-    """The first code cell and the cells of the claim's section, with the line changed.
+    """The code cells of the claim's section, with the line changed.
 
     Raises ValueError, with one sentence, where the claim or the line is not found exactly once, or the line is the
     claim itself.
@@ -39,24 +36,11 @@ def sabotaged_cells(notebook, sabotage):
     makers = [section for section in sections(notebook)[1] if sabotage.claim in section.claims]
     if len(makers) != 1:
         raise ValueError(f"The claim {sabotage.claim!r} is made by {len(makers)} sections, not by one.")
-    first, *cells = alone(notebook, makers[0])
+    cells = code_cells(makers[0].cells)
     holders = [cell for cell in cells for line in cell.source.splitlines() if line == sabotage.line]
     if len(holders) != 1:
         raise ValueError(f"The line {sabotage.line!r} stands {len(holders)} times in the section, not once.")
     lines = holders[0].source.splitlines()
     lines[lines.index(sabotage.line)] = sabotage.becomes
     holders[0].source = "\n".join(lines)
-    return [first, *cells]
-
-
-def alone(notebook, section):
-    """The first code cell of a chapter and those of one section, as new cells that never ran."""
-    first = code_cells(sections(notebook)[0])[:1]
-    return [nbformat.v4.new_code_cell(cell.source) for cell in (*first, *code_cells(section.cells))]
-
-
-def verdict_under(chapter, sabotage):
-    """Run the broken section in a fresh kernel: (the claim's Verdict or None where it was never made, errors met)."""
-    cells = sabotaged_cells(chapter.read_text(), sabotage)
-    verdicts, errors = run_claims(cells, chapter.notebooks)
-    return verdicts.get(sabotage.claim), errors
+    return cells

@@ -55,6 +55,19 @@ def test_what_an_installation_lacks_is_one_sentence(version, find, free, sentenc
     assert said.startswith(sentence) and "\n" not in said
 
 
+@pytest.mark.skipif(os.name == "nt", reason="the folder of a venv's packages has another name there")
+def test_python_starts_in_a_folder_with_korean_letters_where_the_language_is_c(tmp_path, monkeypatch):
+    folder = tmp_path / "책"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / ".venv"], check=True)
+    (folder / "src").mkdir()
+    (folder / "src" / "found.py").touch()
+    [packages] = (folder / ".venv" / "lib").glob("python*/site-packages")
+    monkeypatch.setattr(install, "ROOT", str(folder))
+    install.point_to_sources(packages / "__editable__.steptime-1.pth")
+    command = [folder / ".venv" / "bin" / "python", "-c", "import found"]
+    subprocess.run(command, check=True, env={"LANG": "C", "LC_ALL": "C"})
+
+
 def test_a_machine_with_all_of_it_lacks_nothing():
     assert install.missing((3, 11), ANY, 4e9) is None
 

@@ -199,6 +199,11 @@ def test_a_cell_too_long(chapter):
     assert breaches(chapter)["has_short_cells"] == ["Code cell 3 has 27 lines: at most 25."]
 
 
+def test_a_line_too_long(chapter):
+    rewrite(chapter, "three = 1 + 2", f"three = 1 + 2  # {'x' * 79}")
+    assert breaches(chapter)["has_short_cells"] == ["Code cell 3 has a line of 96 characters: at most 95."]
+
+
 def test_cells_that_are_long_as_a_rule(chapter):
     rewrite(chapter, "three = 1 + 2", "three = 1 + 2\n" * 5)
     rewrite(chapter, 'claim("two', 'two = 2\n\n\n\n\n\ntwo = 2\ntwo = 2\ntwo = 2\ntwo = 2\nclaim("two')

@@ -229,11 +229,11 @@ def test_nothing_is_certain_before_thirteen_pairs():
 
 
 def test_pairs_timed_by_hand_get_the_verdicts_of_a_race():
-    ratios = PairedRatios((3.0 + 0.01 * number, 1.0) for number in range(20))
-    assert repr(ratios) == "3.10x (3.00-3.19), 20 pairs" and ratios.median == pytest.approx(3.095)
-    assert ratios.at_least(2).answer is True and ratios.at_least(2).margin == pytest.approx(1.5)
+    ratios = PairedRatios((3.0 + 0.01 * number, 1.0) for number in range(21))
+    assert repr(ratios) == "3.10x (3.01-3.19), 21 pairs" and ratios.median == pytest.approx(3.1)
+    assert ratios.at_least(2).answer is True and ratios.at_least(2).margin == pytest.approx(3.01 / 2)
     assert ratios.at_least(4).answer is False and ratios.at_least(3.1).answer is None
-    assert ratios.at_least(2).evidence == "3.10x (3.00-3.19), 20 pairs, asked for 2x"
+    assert ratios.at_least(2).evidence == "3.10x (3.01-3.19), 21 pairs, asked for 2x"
 
 
 def test_within_is_judged_on_both_sides_of_one():

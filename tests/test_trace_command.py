@@ -2,9 +2,9 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -34,13 +34,12 @@ def test_a_page_in_under_a_second_without_torch(tmp_path):
     events = training() * 300
     large.write_text(document(*events), encoding="utf-8")
     assert large.stat().st_size > 1_000_000
-    took = []
-    for _ in range(3):
-        begin = time.perf_counter()
-        done = command("trace", large)
-        took.append(time.perf_counter() - begin)
-        assert done.returncode == 0 and b"Kernels: 1,200" in done.stdout
-    assert min(took) < 1
+    before = os.times()
+    done = command("trace", large)
+    after = os.times()
+    assert done.returncode == 0 and b"Kernels: 1,200" in done.stdout
+    computed = after.children_user + after.children_system - before.children_user - before.children_system
+    assert 0 <= computed < 1  # not on the clock on the wall: neighbours would have a say
     loads = "import sys; from steptime.__main__ import main; main(sys.argv[1:]); print(*sys.modules, file=sys.stderr)"
     told = subprocess.run([sys.executable, "-c", loads, "trace", str(large)], capture_output=True, check=True)
     assert b"steptime.trace" in told.stderr and not {b"torch", b"matplotlib"} & set(told.stderr.split())
@@ -81,7 +80,7 @@ def test_a_terminal_that_lacks_characters_and_a_reader_that_leaves(file):
     file.write_text(text, encoding="utf-8")
     done = command("trace", file, PYTHONIOENCODING="ascii")
     assert done.returncode == 0 and b"\x1b" not in done.stdout and not done.stderr
-    line = f"{sys.executable} -m steptime trace {file} | head -1"
+    line = f"{shlex.quote(sys.executable)} -m steptime trace {shlex.quote(str(file))} | head -1"
     left = subprocess.run(line, shell=True, capture_output=True, cwd=ROOT / "src", check=False)
     assert left.stdout.count(b"\n") == 1 and not left.stderr
 

@@ -106,7 +106,7 @@ def test_the_packing_and_the_encoding_do_not_matter(reads, content, name, said):
         (lambda text: text.replace('"args": {}', '"args": {"GB/s": nan}'), "inf or nan (2)"),
         (lambda text: text.replace('"args": {}', '"args": {},'), "trailing commas (2)"),
         (lambda text: text.replace("}, {", "} {"), "nothing to report"),
-        (lambda text: text.replace("]}", ",]}"), "nothing to report"),
+        (lambda text: text.replace("]}", ",]}"), "trailing commas (1)"),
         (lambda text: text + text, "more text after the end of the trace"),
         (lambda text: text.replace("]}", '], "traceName": "C:\\work\\x.json"}'), "unescaped backslashes (1)"),
     ],

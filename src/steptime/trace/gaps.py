@@ -15,6 +15,7 @@ from steptime.trace.steps import STEP, WAIT
 RANKED = 10
 SYNCHRONISES = re.compile(r"Synchronize$|^aten::(_local_scalar_dense|item|nonzero)$")
 NOTHING = -2
+BLOCKS = 100.0  # microseconds: a launch takes a few; a call that lasts longer waits for something
 MOST = 0.5  # of a gap: what fills less does not explain it
 
 
@@ -102,7 +103,11 @@ def _cause(trace, thread, start, end):
         return f"probably synchronisation: the CPU waited in {name}, so nothing was launched ahead"
     calls = busy.of(RUNTIME)
     longest = calls[calls.duration.argmax()] if len(calls) else None
-    if longest is not None and covered(longest.start, longest.end, start, end) / (end - start) > MOST:
+    if (
+        longest is not None
+        and longest.duration > BLOCKS
+        and covered(longest.start, longest.end, start, end) / (end - start) > MOST
+    ):
         name, ms = trace.names[longest.name], longest.duration / 1e3
         if trace.steps and start < trace.steps[0].end:
             return f"probably a first call: one {name} took {ms:.3g} ms in the first step recorded"

@@ -109,13 +109,16 @@ class Parser:
             if run := names(text, at):
                 self.events += text.count('"args"', at, run.end())
                 at = run.end()
-            at = between(text, at).end()
+            gap = between(text, at)
+            at = gap.end()
             try:
                 event, at = scan(text, at)
             except (StopIteration, ValueError, RecursionError) as problem:
                 self._at = at
                 if self._next(BETWEEN) == "]":
                     self._at += 1
+                    if "," in gap[0]:
+                        self._health.repaired["trailing commas"] += 1
                     return
                 event = self._recover(problem)
                 if self._lost:
