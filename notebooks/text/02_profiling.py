@@ -33,7 +33,7 @@ import numpy as np
 import torch
 from line_profiler import LineProfiler
 from threadpoolctl import threadpool_limits
-from torch.profiler import ProfilerActivity, profile, record_function, schedule, tensorboard_trace_handler
+from torch.profiler import ProfilerActivity, profile, record_function
 
 from steptime import Verdict, annotate, bench, claim, claim_on, claims, compare
 from steptime.style import COLOURS, Picture, figure
@@ -104,11 +104,10 @@ for name, spent in seconds.items():
 print(f"loading: {loading:.0%} of both; your guess {guess:.0%}")
 
 # %%
-evidence = f"{loading:.1%} of load_batch and compute"
-claim(
-    "five batches make 5 calls of load_batch, 5 of compute and 1,280 of decode", list(calls.values()) == [5, 5, 1_280]
-)
-claim("loading takes at least 80 % of loading and computing", Verdict(loading >= 0.8, evidence))
+as_expected = list(calls.values()) == [5, 5, 1_280]
+mostly_loading = Verdict(loading >= 0.8, f"{loading:.1%} of both")
+claim("five batches make 5 calls of load_batch, 5 of compute and 1,280 of decode", as_expected)
+claim("loading takes at least 80 % of loading and computing", mostly_loading)
 
 # %% [markdown]
 # Multiplying is what processors are built for: several products at a time, and one after the other without a branch. To read a
@@ -172,11 +171,11 @@ print(re.sub(r"File: .*\n", "", page.getvalue()))
 hits, ticks = zip(*((hits, ticks) for _, hits, ticks in timings))
 per_text = [spent for count, spent in zip(hits, ticks) if count == 5 * 256]
 slowest = max(per_text, default=0) / sum(ticks)
-evidence = f"{slowest:.0%} of the function"
+mostly_one = Verdict(slowest > 1 / 3, f"{slowest:.0%} of the function")
 
 # %%
 claim("three lines of the loader run once for each of the 1,280 texts", len(per_text) == 3)
-claim("one of the lines takes more than a third of the function's time", Verdict(slowest > 1 / 3, evidence))
+claim("one of the lines takes more than a third of the function's time", mostly_one)
 
 # %% [markdown]
 # So the reading is the first thing to change here, and the scaling the second. It is done number by number, in Python; on the
@@ -260,8 +259,10 @@ counted = Stats(recording, stream=StringIO()).total_calls
 print(f"cProfile noted {counted:,} calls, the sampler looked {met['train']} times")
 
 # %%
-claim("most looks at the loop meet the loader", Verdict(loading > 0.5, f"{loading:.0%} of {met['train']} looks"))
-claim("cProfile notes at least 10 times as many calls as the sampler takes looks", counted >= 10 * met["train"])
+mostly_loading = Verdict(loading > 0.5, f"{loading:.0%} of {met['train']} looks")
+many_more = counted >= 10 * met["train"]
+claim("most looks at the loop meet the loader", mostly_loading)
+claim("cProfile notes at least 10 times as many calls as the sampler takes looks", many_more)
 
 # %% [markdown]
 # `py-spy` does this from outside: another process reads the memory of yours. So it needs no change of your script and no
@@ -269,7 +270,14 @@ claim("cProfile notes at least 10 times as many calls as the sampler takes looks
 # for processes that it started itself, as here, and not for others.
 
 # %%
-script = "import json\nt = json.dumps([0.123] * 200)\ndef load():\n    for _ in range(20_000): json.loads(t)\nload()\n"
+script = """import json
+text = json.dumps([0.123] * 200)
+def load():
+    for _ in range(20_000): json.loads(text)
+load()
+"""
+
+# %%
 with TemporaryDirectory() as folder:
     Path(folder, "script.py").write_text(script)
     command = [
@@ -282,7 +290,7 @@ with TemporaryDirectory() as folder:
         "script.py",
     ]
     try:
-        seen = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=20, check=True)
+        subprocess.run(command, cwd=folder, capture_output=True, timeout=20, check=True)
         print(*Path(folder, "looks").read_text().splitlines()[-3:], sep="\n")
     except (OSError, subprocess.SubprocessError) as problem:
         print("py-spy cannot look here:", problem)
@@ -308,16 +316,27 @@ def add_up(count):
 
 
 # %% [markdown]
-# How many times slower does it run under `cProfile`, and how many times under the line profiler?
+# How many times slower does it run under `cProfile`, and how many times under the line profiler? Write your guesses in place of
+# the two 1.5.
+
 
 # %%
-guess = 1.5
-by_calls = compare(lambda count: Profile().runcall(add_up, count), add_up, 20_000, same=0, guess=guess)
+def with_cprofile(count):
+    return Profile().runcall(add_up, count)
+
+
+by_calls = compare(with_cprofile, add_up, 20_000, same=0, guess=1.5)
 by_calls
 
 # %%
 reader = LineProfiler(add_up, double)
-by_lines = compare(lambda count: reader.runcall(add_up, count), add_up, 20_000, same=0, guess=guess)
+
+
+def with_lines(count):
+    return reader.runcall(add_up, count)
+
+
+by_lines = compare(with_lines, add_up, 20_000, same=0, guess=1.5)
 by_lines
 
 # %%
@@ -379,7 +398,8 @@ def count(steps, load=load_batch):
 
 # %%
 recording, calls = count(5)
-{name: calls[name] for name in ("load_batch", "train_step", "aten::addmm", "aten::mm", "aten::relu")}
+for name in ("load_batch", "train_step", "aten::addmm", "aten::mm", "aten::relu"):
+    print(f"{calls[name]:>3}  {name}")
 
 # %% [markdown]
 # Ten `addmm`: two layers, five steps. But **15 `mm`**? Backward, each layer has two products to compute, one for the gradient
@@ -408,10 +428,14 @@ _, with_input = count(5, load_learning)
 with_input["aten::mm"]
 
 # %%
-expected = {"load_batch": 5, "train_step": 5, "aten::addmm": 10, "aten::mm": 15, "aten::relu": 5}
-seen = {name: calls.get(name) for name in expected}
-claim("five steps of two layers make 10 addmm, 15 mm and 5 relu", Verdict(seen == expected, str(seen)))
-claim("if the input needs a gradient, five more products are computed", with_input["aten::mm"] == calls["aten::mm"] + 5)
+labelled = (calls["load_batch"], calls["train_step"])
+seen = tuple(calls[name] for name in ("aten::addmm", "aten::mm", "aten::relu"))
+claim("five steps make 5 load_batch and 5 train_step", labelled == (5, 5))
+claim("they make 10 addmm, 15 mm and 5 relu", Verdict(seen == (10, 15, 5), str(seen)))
+
+# %%
+five_more = with_input["aten::mm"] == calls["aten::mm"] + 5
+claim("if the input needs a gradient, five more products are computed", five_more)
 
 # %% [markdown]
 # ## Is this time plausible?
@@ -453,19 +477,22 @@ seconds = {size: bench(multiply, size, seconds=0.1).median for size in sizes}
 
 # %%
 for size, spent in seconds.items():
-    print(f"{size:>4} {duration(spent):>9}  {2 * size**3 / spent / 1e9:8.3f} billion operations a second")
+    speed = 2 * size**3 / spent / 1e9
+    print(f"{size:>4} {duration(spent):>9}  {speed:8.3f} billion operations a second")
 turn = next(size for size in sizes if seconds[size] > 2 * min(seconds.values()))
 
 # %%
 canvas, axes = figure()
-axes.axhspan(0, min(seconds.values()) * 1e6, color=COLOURS["pairs"], alpha=0.3, label="the price of the call")
-axes.plot(sizes, [spent * 1e6 for spent in seconds.values()], marker="o", color=COLOURS["estimate"], label="measured")
+micro = [spent * 1e6 for spent in seconds.values()]
+axes.axhline(min(micro), color=COLOURS["pairs"], label="the price of the call")
+axes.plot(sizes, micro, marker="o", color=COLOURS["estimate"], label="measured")
 axes.set(xscale="log", yscale="log", xlabel="rows and columns", ylabel="microseconds a call")
 axes.set_xticks(sizes, sizes)
 axes.minorticks_off()
 axes.legend(frameon=False)
 alt = f"Time of a call against size: flat at first, twice as long from {turn} on, then steep."
-Picture(canvas, alt, f"Flat while the call itself costs most; from about {turn} on the arithmetic does.")
+caption = f"Flat while the call itself costs most; from about {turn} on the arithmetic does."
+Picture(canvas, alt, caption)
 
 # %% [markdown]
 # The flat part is the price of a call: Python, choosing the operator, making the result. There, a program is *overhead-bound*:
@@ -478,7 +505,7 @@ steep = compare(lambda: multiply(512), lambda: multiply(64))
 flat, steep
 
 # %%
-claim("8 by 8 takes less than twice as long as 2 by 2, with 64 times the arithmetic", flat.at_least(0.5))
+claim("8 by 8 takes less than twice as long as 2 by 2: 64 times the work", flat.at_least(0.5))
 claim("512 by 512 takes at least 50 times as long as 64 by 64", steep.at_least(50))
 
 # %% [markdown]
@@ -518,12 +545,14 @@ with profile(activities=[ProfilerActivity.CPU]) as recording, torch.no_grad():
         attention(x)
 rows = {row.key: row for row in recording.key_averages()}
 for name in ("attention", "projection", "scores", "softmax", "mix"):
-    print(f"{name:<11} {rows[name].count:>3} calls  {duration(rows[name].cpu_time_total / 1e6):>8}")
+    whole = duration(rows[name].cpu_time_total / 1e6)
+    print(f"{name:<11} {rows[name].count:>3} calls  {whole:>8}")
 
 # %%
-parts = [event for event in recording.events() if event.name in ("projection", "scores", "softmax", "mix")]
-inside = [event.cpu_parent is not None and event.cpu_parent.name == "attention" for event in parts]
-claim("four labels a call lie inside the label of the layer", len(parts) == 80 and all(inside))
+names = ("projection", "scores", "softmax", "mix")
+parents = [event.cpu_parent for event in recording.events() if event.name in names]
+inside = sum(parent is not None and parent.name == "attention" for parent in parents)
+claim("four labels a call lie inside the label of the layer", inside == 4 * 20)
 
 # %% [markdown]
 # `annotate` calls torch's `record_function` when a profiler records. Nsight Systems sees the same label, and so does the
@@ -548,7 +577,8 @@ race = compare(with_torch, with_annotate)
 race
 
 # %%
-claim("with no profiler on, annotate costs less than a third of record_function", race.at_least(3))
+a_third = race.at_least(3)
+claim("with no profiler on, annotate costs less than a third of record_function", a_third)
 
 # %% [markdown]
 # ## Which steps are in the file?
@@ -559,20 +589,21 @@ claim("with no profiler on, annotate costs less than a third of record_function"
 # With one to wait, one to warm up, three to keep, twice: which steps will be kept of the first twelve?
 
 # %%
-plan = schedule(wait=1, warmup=1, active=3, repeat=2)
+plan = torch.profiler.schedule(wait=1, warmup=1, active=3, repeat=2)
 
 
 def kept(plan, steps=12):
     """The numbers of the steps in each of the files that a plan leaves."""
     with TemporaryDirectory() as folder:
-        handler = tensorboard_trace_handler(folder)
+        handler = torch.profiler.tensorboard_trace_handler(folder)
         options = {"schedule": plan, "on_trace_ready": handler, "acc_events": True}
         with profile(activities=[ProfilerActivity.CPU], **options) as recording:
             for _ in range(steps):
                 torch.ones(8).sum()
                 recording.step()
         texts = [file.read_text() for file in sorted(Path(folder).iterdir())]
-    return [sorted({int(number) for number in re.findall(r'"ProfilerStep#(\d+)"', text)}) for text in texts]
+    found = [set(re.findall(r'"ProfilerStep#(\d+)"', text)) for text in texts]
+    return [sorted(map(int, numbers)) for numbers in found]
 
 
 # %%
@@ -584,9 +615,10 @@ files
 # a file every five steps, until the disk is full.
 
 # %%
-without_end = kept(schedule(wait=1, warmup=1, active=3), steps=16)
-claim("the plan keeps steps 2 to 4 in one file and 7 to 9 in another", files == [[2, 3, 4], [7, 8, 9]])
-claim("without repeat, a third file follows", without_end == [*files, [12, 13, 14]])
+without_end = kept(torch.profiler.schedule(wait=1, warmup=1, active=3), steps=16)
+planned = [[2, 3, 4], [7, 8, 9]]
+claim("the plan keeps steps 2 to 4 in one file and 7 to 9 in another", files == planned)
+claim("without repeat, a third file follows", without_end == [*planned, [12, 13, 14]])
 
 # %% [markdown]
 # ## Why is the first recorded step the widest?
@@ -597,7 +629,7 @@ claim("without repeat, a third file follows", without_end == [*files, [12, 13, 1
 
 # %%
 class Waves(torch.nn.Module):
-    """Adds waves to a sequence, from a table for its length that is made when it is first needed."""
+    """Adds waves to a sequence, from a table for its length, made when it is first needed."""
 
     def __init__(self):
         super().__init__()
@@ -605,7 +637,8 @@ class Waves(torch.nn.Module):
 
     @annotate("build the table")
     def build(self, length):
-        return torch.tensor([[np.sin(place / (wave + 1)) for wave in range(64)] for place in range(length)])
+        places, waves = range(length), range(1, 65)
+        return torch.tensor([[np.sin(place / wave) for wave in waves] for place in places])
 
     def forward(self, x):
         if len(x) not in self.tables:
@@ -620,7 +653,7 @@ class Waves(torch.nn.Module):
 
 # %%
 def first_steps(length, warm):
-    """(how often the table was built while recording, milliseconds of each step)"""
+    """(how often the table was built while recording, microseconds of each step)"""
     waves, x = Waves(), torch.randn(length, 64)
     if warm:
         waves(x)
@@ -630,7 +663,8 @@ def first_steps(length, warm):
                 waves(x)
     events = recording.events()
     built = sum(event.name == "build the table" for event in events)
-    return built, [event.time_range.elapsed_us() / 1e3 for event in events if event.name == "step"]
+    steps = [event.time_range.elapsed_us() for event in events if event.name == "step"]
+    return built, steps
 
 
 # %%
@@ -638,13 +672,14 @@ recorded = {}
 for length in (16, 512):
     for warm in (False, True):
         recorded[length, warm], steps = first_steps(length, warm)
-        print(f"length {length:>3}, {'warm' if warm else 'cold'}:", *(f"{ms:8.3f} ms" for ms in steps))
+        shown = "".join(f"{spent:10,.0f} µs" for spent in steps)
+        print(f"length {length:>3}, {'warm' if warm else 'cold'}: {shown}")
 
 # %%
-claim(
-    "recorded cold, the table is built in the file, at both lengths", recorded[16, False] == recorded[512, False] == 1
-)
-claim("with a call before the profiler starts it is not", recorded[16, True] == recorded[512, True] == 0)
+cold = (recorded[16, False], recorded[512, False])
+warm = (recorded[16, True], recorded[512, True])
+claim("recorded cold, the table is built in the file, at both lengths", cold == (1, 1))
+claim("with a call before the profiler starts it is not", warm == (0, 0))
 
 # %% [markdown]
 # Cold, the first step holds what no later one does, and the table of operators adds it to the others: an average over three
@@ -698,8 +733,12 @@ for option, (events, size) in sizes.items():
 
 # %%
 plain, shapes, memory, stack = sizes.values()
-claim("record_shapes adds bytes and no event", shapes[0] == plain[0] and shapes[1] > 1.2 * plain[1])
-claim("profile_memory adds events, and with_stack adds more of them", plain[0] < memory[0] < stack[0])
+no_event_more = plain[0] == shapes[0] and shapes[1] > 1.2 * plain[1]
+claim("record_shapes adds bytes and no event", no_event_more)
+
+# %%
+more_and_more = plain[0] < memory[0] < stack[0]
+claim("profile_memory adds events, and with_stack adds more of them", more_and_more)
 
 # %% [markdown]
 # And what does a longer run add? Ten times the steps:
@@ -728,7 +767,11 @@ def twenty_steps(recording):
     return 0
 
 
-compare(lambda: twenty_steps(profile(activities=[ProfilerActivity.CPU])), lambda: twenty_steps(nullcontext()))
+def profiled():
+    return twenty_steps(profile(activities=[ProfilerActivity.CPU]))
+
+
+compare(profiled, lambda: twenty_steps(nullcontext()))
 
 # %% [markdown]
 # We claim nothing about that ratio: it depends on how long your operators take. The rule stands without it. Switch on
@@ -750,7 +793,7 @@ def kernels_alone():
     return kinds["kernel"] > 0 and kinds["cpu_op"] == 0
 
 
-claim_on("CUDA", "recorded alone, the CUDA activity leaves kernels and no operator of the CPU", kernels_alone)
+claim_on("CUDA", "recorded alone, kernels come without operators of the CPU", kernels_alone)
 
 # %% [markdown]
 # ## What can be done with a recording?
@@ -761,7 +804,8 @@ claim_on("CUDA", "recorded alone, the CUDA activity leaves kernels and no operat
 # %%
 with profile(activities=[ProfilerActivity.CPU]) as recording:
     torch.rand(64, 64).softmax(0)
-print(recording.key_averages().table(sort_by="self_cpu_time_total", row_limit=3, max_name_column_width=20))
+rows = recording.key_averages()
+print(rows.table(sort_by="self_cpu_time_total", row_limit=3, max_name_column_width=20))
 
 # %% [markdown]
 # The file is JSON. Drop it on [Perfetto](https://ui.perfetto.dev), which reads it in your browser, or on `chrome://tracing`; the next
@@ -779,10 +823,9 @@ with TemporaryDirectory() as folder:
 refused
 
 # %%
-kinds = Counter(event.get("cat") for event in written["traceEvents"])
-claim(
-    "the file holds the operators of the table", kinds["cpu_op"] >= sum(row.count for row in recording.key_averages())
-)
+operators = sum(event.get("cat") == "cpu_op" for event in written["traceEvents"])
+all_there = operators >= sum(row.count for row in rows)
+claim("the file holds the operators of the table", all_there)
 claim("a recording can be written once", refused == "Trace is already saved.")
 
 # %% [markdown]

@@ -58,10 +58,14 @@ def train_step():
     optimiser.step()
 
 
-with profile(activities=[ProfilerActivity.CPU], schedule=schedule(wait=1, warmup=1, active=3, repeat=1)) as recording:
+# %%
+plan = schedule(wait=1, warmup=1, active=3, repeat=1)
+with profile(activities=[ProfilerActivity.CPU], schedule=plan) as recording:
     for _ in range(5):
         train_step()
         recording.step()
+
+# %%
 mine = read_back(recording)
 
 # %% [markdown]
@@ -82,28 +86,36 @@ mine.plot(3)
 # nothing is counted twice.
 
 # %%
+print("          self    total")
 own = sum(row.self_us for row in mine.operators)
 steps = sum(step.ms * 1e3 for step in mine.steps)
 for row in mine.operators[:5]:
-    print(f"{row.calls:>3} calls  self {row.self_us:8.1f} µs  total {row.total_us:8.1f} µs  {row.name}")
+    print(f"{row.calls:>3} calls {row.self_us:8.1f} {row.total_us:8.1f} µs  {row.name}")
 print(f"all self times {own:,.0f} µs, the steps {steps:,.0f} µs")
 
 # %% [markdown]
 # **On which thread does backward run?** On a GPU run it has a thread of its own, and you look for it in another lane: a long wait
 # there is a finding. On a CPU, the thread that calls it does the work.
 
-# %%
-names = np.array(mine.names)[mine.spans.name]
-lanes = {
-    what: set(mine.spans.lane[np.char.startswith(names, what)].tolist()) for what in ("aten::addmm", "autograd::engine")
-}
-lanes
 
 # %%
-share = own / steps
-claim("the file holds steps 2, 3 and 4", [step.number for step in mine.steps] == [2, 3, 4])
-claim("the self times add up to the steps within 2 %", Verdict(abs(share - 1) < 0.02, f"{share:.2%} of the steps"))
-claim("on the CPU, backward runs on the thread of forward", lanes["aten::addmm"] == lanes["autograd::engine"])
+def threads(beginning):
+    """The lanes in which there is work whose name begins like that."""
+    is_meant = [mine.names[name].startswith(beginning) for name in mine.spans.name]
+    return {mine.lanes[lane] for lane in mine.spans.lane[is_meant]}
+
+
+threads("aten::addmm"), threads("autograd::engine")
+
+# %%
+numbers, share = [step.number for step in mine.steps], own / steps
+claim("the file holds steps 2, 3 and 4", numbers == [2, 3, 4])
+adds_up = Verdict(abs(share - 1) < 0.02, f"{share:.2%} of the steps")
+claim("the self times add up to the steps within 2 %", adds_up)
+
+# %%
+same_thread = threads("aten::addmm") == threads("autograd::engine")
+claim("on the CPU, backward runs on the thread of forward", same_thread)
 
 # %% [markdown]
 # ## How does a launch find its work?
@@ -137,18 +149,28 @@ seen.plot()
 #
 # How long does the first product wait after its launch, and how long the last one?
 
+
 # %%
-runtime = seen.spans[[seen.names[name] == "streamLaunch" for name in seen.spans.name]]
-works = seen.spans[[seen.names[name] == "product" for name in seen.spans.name]]
+def of(name):
+    """The spans of that name, in the order they began."""
+    return seen.spans[[seen.names[number] == name for number in seen.spans.name]]
+
+
+launches, works = of("streamLaunch"), of("product")
+
+# %%
 started = dict(zip(works.correlation, works.start))
-waits = [float(started[number] - start) / 1e3 for number, start in zip(runtime.correlation, runtime.start)]
-print(f"from launch to start: the first {waits[0]:.3f} ms, the last {waits[-1]:.1f} ms")
+waits = [
+    started[number] - start for number, start in zip(launches.correlation, launches.start)
+]
+first, last = float(waits[0]) / 1e3, float(waits[-1]) / 1e3
+print(f"from launch to start: the first {first:.3f} ms, the last {last:.1f} ms")
 
 # %%
 joined = seen.launch_latency.matched == 20 and seen.kernels_per_launch == 1
+queued = Verdict(last >= 5 * first, f"{first:.3f} ms and {last:.1f} ms")
 claim("each of twenty pieces of work is joined to a launch of its own", joined)
-evidence = f"{waits[0]:.3f} ms and {waits[-1]:.1f} ms"
-claim("the last waits at least 5 times as long as the first", Verdict(waits[-1] >= 5 * waits[0], evidence))
+claim("the last waits at least 5 times as long as the first", queued)
 
 # %% [markdown]
 # A long wait from launch to start is good news: the queue is full, so the device never has to wait for you. Where launch and start
@@ -168,28 +190,36 @@ def product():
     torch.mm(a, a, out=into)
 
 
+# %%
 with Stream() as stream, Recorder() as recorder:
     for _ in range(20):
         with annotate("forward"):
             for _ in range(4):
                 stream.launch(product)
         stream.synchronize()
-        recorder.step()
+
+# %%
 seen = read_back(recorder)
 
 # %% [markdown]
 # For each label, its own width; and from the start of the first product that it launched to the end of the last:
 
 # %%
-labels = seen.spans[[seen.names[name] == "forward" for name in seen.spans.name]]
-works = seen.spans[[seen.names[name] == "product" for name in seen.spans.name]]
+is_label, is_work = (
+    [seen.names[number] == name for number in seen.spans.name]
+    for name in ("forward", "product")
+)
+labels, works = seen.spans[is_label].duration, seen.spans[is_work]
 projected = works.end[3::4] - works.start[::4]
-ratios = PairedRatios(zip(projected, labels.duration))
-print(f"label {median(labels.duration):.0f} µs, projected {median(projected):.0f} µs")
+
+# %%
+ratios = PairedRatios(zip(projected, labels))
+print(f"label {median(labels):.0f} µs, projected {median(projected):.0f} µs")
 ratios
 
 # %%
-claim("the label is at most a fifth as wide as the work that it launched", ratios.at_least(5))
+a_fifth = ratios.at_least(5)
+claim("the label is at most a fifth as wide as the work that it launched", a_fifth)
 
 # %% [markdown]
 # A label times the enqueueing. Nsight Systems therefore draws each range twice: where your thread was in it, and *projected* onto
@@ -223,6 +253,8 @@ with Stream() as stream, Recorder() as recorder:
         stream.launch(train_on_batch)
         stream.synchronize()
         recorder.step()
+
+# %%
 one_by_one = read_back(recorder)
 
 # %%
@@ -250,6 +282,8 @@ with Stream() as stream, Recorder() as recorder:
         load()
         stream.synchronize()
         recorder.step()
+
+# %%
 ahead = read_back(recorder)
 
 # %%
@@ -263,13 +297,19 @@ def idle(seen, first=2):
     return 1 - sum(step.busy_ms["0"] for step in steps) / sum(step.step.ms for step in steps)
 
 
-evidence = f"idle {idle(one_by_one):.0%} one by one, {idle(ahead):.0%} ahead"
-evidence
+before, after = idle(one_by_one), idle(ahead)
+f"idle {before:.0%} one by one, {after:.0%} ahead"
 
 # %%
 claim("in the longest gap between two batches the CPU was loading", inner[0].cpu == "load")
-claim("loaded one by one, the device idles at least a tenth of the time", Verdict(idle(one_by_one) > 0.1, evidence))
-claim("loaded ahead, it idles less than half of that", Verdict(idle(ahead) < idle(one_by_one) / 2, evidence))
+
+# %%
+a_tenth, a_half = (
+    Verdict(before > 0.1, f"{before:.0%}"),
+    Verdict(after < before / 2, f"{after:.0%}"),
+)
+claim("loaded one by one, the device idles at least a tenth of the time", a_tenth)
+claim("loaded ahead, it idles less than half of that", a_half)
 
 # %% [markdown]
 # **A table cannot show this.** Both runs have the same calls and the same work: the same table. Use both: the table for how
@@ -331,12 +371,17 @@ def white(seen):
     return sum(gap.ms for gap in seen.gaps if not gap.at_edge)
 
 
-print(f"each: {waits(each)} waits, {white(each):.1f} ms of gaps; seldom: {waits(seldom)} and {white(seldom):.1f} ms")
+# %%
+for name, seen in (("each", each), ("seldom", seldom)):
+    print(f"{name:<7} {waits(seen):>3} waits, {white(seen):.1f} ms of gaps")
 
 # %%
-evidence = f"{white(each):.1f} ms and {white(seldom):.1f} ms"
-claim("reading every tenth loss leaves 2 of 20 waits", (waits(each), waits(seldom)) == (20, 2))
-claim("its ten longest gaps together are less than half as long", Verdict(white(seldom) < white(each) / 2, evidence))
+fewer = (waits(each), waits(seldom)) == (20, 2)
+shorter = Verdict(
+    white(seldom) < white(each) / 2, f"{white(each):.1f}, {white(seldom):.1f} ms"
+)
+claim("reading every tenth loss leaves 2 of 20 waits", fewer)
+claim("its ten longest gaps together are less than half as long", shorter)
 
 # %% [markdown]
 # What waits: `.item()`, `.cpu()`, `print` of a tensor, `if loss > limit`, `nonzero`. None of them says so.
@@ -381,7 +426,7 @@ def at_once(stream):
 
 # %%
 stream = Stream()
-race = compare(lambda: piece_by_piece(stream), lambda: at_once(stream), same=0, guess=10)
+race = compare(piece_by_piece, at_once, stream, same=0, guess=10)
 race
 
 # %%
@@ -389,18 +434,20 @@ recorded = []
 for way in (piece_by_piece, at_once):
     with Recorder() as recorder:
         way(stream)
-        recorder.step()
     recorded.append(read_back(recorder))
+
+# %%
 stream.close()
 recorded[0].plot()
 
 # %%
+counts = [seen.kernels.count for seen in recorded]
 for seen in recorded:
     print(seen.kernels)
 
 # %%
 claim("pieces and whole give the same numbers", race.same)
-claim("400 launches become 2", [seen.kernels.count for seen in recorded] == [400, 2])
+claim("400 launches become 2", counts == [400, 2])
 claim("at once is at least 4 times faster", race.at_least(4))
 
 # %% [markdown]
@@ -431,6 +478,8 @@ with Stream() as stream, Recorder() as recorder:
         stream.launch(train_on, buffers[0])
         stream.synchronize()
         recorder.step()
+
+# %%
 serial = read_back(recorder)
 
 # %%
@@ -449,19 +498,26 @@ with Stream() as compute, Stream() as copies, Recorder() as recorder:
         copies.copy(buffers[(number + 1) % 2], batch)
         compute.synchronize(), copies.synchronize()
         recorder.step()
+
+# %%
 overlapped = read_back(recorder)
 
 # %%
 overlapped.plot(4, 6)
 
 # %%
-shares = [seen.overlap["0"].copies_hidden_ms / seen.overlap["0"].copies_ms for seen in (serial, overlapped)]
+overlaps = [seen.overlap["0"] for seen in (serial, overlapped)]
+shares = [overlap.copies_hidden_ms / overlap.copies_ms for overlap in overlaps]
 [f"{share:.0%} of the copying is hidden under compute" for share in shares]
 
 # %%
+none, a_third = (
+    Verdict(shares[0] < 0.01, f"{shares[0]:.1%}"),
+    Verdict(shares[1] > 1 / 3, f"{shares[1]:.0%}"),
+)
 claim("both ways see the same batch twenty times", answers == 20 * [float(batch[-1])])
-claim("on one stream no copy is hidden", Verdict(shares[0] < 0.01, f"{shares[0]:.1%}"))
-claim("on a stream of their own at least a third of the copying is", Verdict(shares[1] > 1 / 3, f"{shares[1]:.0%}"))
+claim("on one stream no copy is hidden", none)
+claim("on a stream of their own at least a third of the copying is", a_third)
 
 # %% [markdown]
 # They do not get shorter, they get out of the way. (They may even get longer: both use the same memory.)
@@ -478,23 +534,18 @@ claim("on a stream of their own at least a third of the copying is", Verdict(sha
 class Pool:
     """Keeps freed blocks for requests of the same size, up to a capacity."""
 
-    def __init__(self, recorder, capacity=100):
-        self.recorder, self.capacity, self.free, self.reserved = recorder, capacity, [], 0
+    def __init__(self, recorder):
+        self.recorder, self.free, self.reserved = recorder, [], 0
 
-    def use(self, size):
+    def use(self, size, capacity=100):
         """Take a block of a size, use it, free it."""
-        if size in self.free:
-            self.free.remove(size)
-        else:
-            if self.reserved + size > self.capacity:
-                self.reserved -= sum(self.free)
-                self.free.clear()
-                self.note(0)
+        if size not in self.free and self.reserved + size > capacity:
+            self.reserved -= sum(self.free)
+            self.free.clear()
+            self.recorder.memory(self.reserved, 0)
+        if size not in self.free:
             self.reserved += size
-        self.note(size)
-        self.free.append(size)
-
-    def note(self, size):
+            self.free.append(size)
         self.recorder.memory(self.reserved, size)
 
 
@@ -515,16 +566,19 @@ for name, sizes in (("as they come", lengths), ("filled up to 40", [40] * 60)):
 # %%
 canvas, axes = figure()
 for (name, line), colour in zip(lines.items(), ("threshold", "estimate")):
-    axes.step(range(len(line.reserved)), line.reserved, where="post", color=COLOURS[colour], label=name)
+    axes.step(range(len(line.reserved)), line.reserved, color=COLOURS[colour], label=name)
 axes.set(xlabel="requests and returns, in order", ylabel="reserved, in tokens", ylim=(0, 130))
 axes.legend(frameon=False, ncols=2)
-alt = "; ".join(f"{name}: falls {line.drops} times, at most {line.reserved_max}" for name, line in lines.items())
-Picture(canvas, f"Reserved memory. {alt}.", "Varying lengths saw: reserve, fill up, give back. One length is flat.")
 
 # %%
 drops = [line.drops for line in lines.values()]
-claim("with varying lengths reserved memory falls at least 5 times", Verdict(drops[0] >= 5, f"{drops[0]} times"))
-claim("with one length it never falls", Verdict(drops[1] == 0, f"{drops[1]} times"))
+alt = f"Reserved memory: as they come it falls {drops[0]} times, filled up {drops[1]} times."
+Picture(canvas, alt, "Varying lengths saw: reserve, fill up, give back. One length is flat.")
+
+# %%
+saws, flat = Verdict(drops[0] >= 5, f"{drops[0]} times"), drops[1] == 0
+claim("with varying lengths reserved memory falls at least 5 times", saws)
+claim("with one length it never falls", flat)
 
 # %% [markdown]
 # The first line climbs with every new length until the device is full. Then all that lies free is given back, and it climbs again.
@@ -566,8 +620,10 @@ for name, ms, calls in seen.kernels.by_name:
     print(f"{ms / seen.kernels.total_ms:6.1%}  {ms:7.2f} ms  {calls:>3} calls  {name}")
 
 # %%
-by_time, by_calls = (max(seen.kernels.by_name, key=lambda row: row[place]) for place in (1, 2))
-claim("the kernel that is called most often is not the one that takes most of the time", by_time[0] != by_calls[0])
+longest = max(seen.kernels.by_name, key=lambda row: row[1])
+most_often = max(seen.kernels.by_name, key=lambda row: row[2])
+differ = longest[0] != most_often[0]
+claim("the kernel called most often is not the one that takes most of the time", differ)
 
 # %% [markdown]
 # If one dominates, change its algorithm or its shape: a product whose sizes are multiples of 8 or 64, attention that keeps no
@@ -645,11 +701,16 @@ cut = 0.30
 before, part = job(0.030)
 after, _ = job(0.030 * (1 - cut))
 saved = 1 - after / before
-print(f"loading is {part:.1%} of the job, cut by {cut:.0%}: {part * cut:.1%} expected, {saved:.1%} saved")
 
 # %%
-claim("Amdahl's product foretells the saving within 2 points", Verdict(abs(saved - part * cut) < 0.02, f"{saved:.1%}"))
-claim("a cut of 30 % in 60 % of the job saves less than 20 %", Verdict(saved < 0.2, f"{saved:.1%}"))
+print(f"loading is {part:.1%} of the job, and it is cut by {cut:.0%}")
+print(f"{part * cut:.1%} expected, {saved:.1%} saved")
+
+# %%
+foretold = Verdict(abs(saved - part * cut) < 0.02, f"{saved:.1%}")
+claim("Amdahl's product foretells the saving within 2 points", foretold)
+less = Verdict(saved < 0.2, f"{saved:.1%}")
+claim("a cut of 30 % in 60 % of the job saves less than 20 %", less)
 
 # %% [markdown]
 # So what must have held? "Over" and "more than" have to carry it: with 60 % of the job, loading was cut by a third (33.3 %); or
@@ -668,13 +729,13 @@ claim("a cut of 30 % in 60 % of the job saves less than 20 %", Verdict(saved < 0
 shipped = ("traces/loader_in_main.json.gz", "traces/loader_with_workers.json.gz")
 alone, helped = (trace.read(path) for path in shipped)
 for seen in (alone, helped):
-    print(
-        f"{len(seen.steps)} steps of {median(step.ms for step in seen.steps):.1f} ms, waiting for data: {seen.data_wait}"
-    )
+    print(f"a step takes {median(step.ms for step in seen.steps):.1f} ms")
+    print("waiting for data:", seen.data_wait)
 
 # %%
-claim("in the first file more than half of the time is waiting for data", alone.data_wait.share > 0.5)
-claim("in the second file it is less than a quarter", helped.data_wait.share < 0.25)
+waiting = [seen.data_wait.share for seen in (alone, helped)]
+claim("in the first file more than half of the time is waiting for data", waiting[0] > 0.5)
+claim("in the second file it is less than a quarter", waiting[1] < 0.25)
 
 # %% [markdown]
 # **Your own file.** Put its path here: any that torch.profiler wrote since 2021, plain or `.gz`, with or without a GPU. What the file
