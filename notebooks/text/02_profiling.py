@@ -10,7 +10,8 @@
 # *25 minutes to read, 25 seconds to run.*
 #
 # Bottlenecks are seldom where one guesses. Half of the time goes into a few lines, and they are not those that look
-# clever. So each section asks you for a guess first. Being wrong is the point: it shows what you would have rewritten for nothing.
+# clever. So each section asks you for a guess first. Being wrong is the point: it shows what you would have rewritten for
+# nothing.
 #
 # The order of the chapter is the order in which to use the tools: from coarse and cheap to fine and dear. Most questions are
 # answered by the first of them.
@@ -93,8 +94,9 @@ calls = {name: rows[name][1] for name in ("load_batch", "compute", "decode")}
 calls
 
 # %% [markdown]
-# Five batches, each loaded once and computed once; 256 texts in each. Nothing runs twice. **Then the time**, with all that
-# was called in between:
+# Five batches, each loaded once and computed once; 256 texts in each. Nothing runs twice. That is worth a look: a loader
+# that runs once for training and once more for a forgotten printout is found here, and by no clock. **Then the time**,
+# with all that was called in between:
 
 # %%
 seconds = {name: rows[name][3] for name in calls}
@@ -110,11 +112,13 @@ claim("five batches make 5 calls of load_batch, 5 of compute and 1,280 of decode
 claim("loading takes at least 80 % of loading and computing", mostly_loading)
 
 # %% [markdown]
-# Multiplying is what processors are built for: several products at a time, and one after the other without a branch. To read a
-# number from text, one looks at each of its 18 digits, asks whether it is a digit at all, and puts them together in the end.
+# Multiplying is what processors are built for: several products at a time, and one after the other without a branch. To
+# read a number from text, one looks at each of its 18 digits, asks whether it is a digit at all, and puts them together
+# in the end.
 #
-# A faster layer would have saved almost nothing here, and a GPU would have saved the same. **The mend is the storage format**: write the numbers as the bytes that
-# the memory holds, once.
+# A faster layer would have saved almost nothing here, and a GPU would have saved the same. **The mend is the storage
+# format**: write the numbers as the bytes that the memory holds, once, before the training begins. Then loading is
+# copying. The answer must be the same to the last bit, so the tolerance below is 0.
 
 # %%
 stored = samples.tobytes()
@@ -187,8 +191,9 @@ claim("one of the lines takes more than a third of the function's time", mostly_
 # %% [markdown]
 # ## Can one look without touching?
 #
-# Both tools so far are told of every call or line, and answering takes time. A *sampling profiler* does not note calls. It looks at the program a thousand times a second and asks: which functions are
-# you in? A function that takes half of the time is met in half of the looks.
+# Both tools so far are told of every call or line, and answering takes time. A *sampling profiler* does not note calls.
+# It looks at the program a thousand times a second and asks: which functions are you in? A function that takes half of
+# the time is met in half of the looks.
 #
 # The idea fits into twenty lines. A second thread looks at the first.
 
@@ -265,6 +270,9 @@ claim("most looks at the loop meet the loader", mostly_loading)
 claim("cProfile notes at least 10 times as many calls as the sampler takes looks", many_more)
 
 # %% [markdown]
+# One thing about the twenty lines: the looker needs the interpreter's lock to look, and Python gives it away every 5 ms
+# at best. Set shorter turns, as above, or it will look when the other lets go, and not when the time has come.
+#
 # `py-spy` does this from outside: another process reads the memory of yours. So it needs no change of your script and no
 # restart: `py-spy record --pid 1234`. What it needs are rights. On macOS it must run as root; on Linux a system may allow it
 # for processes that it started itself, as here, and not for others.
@@ -316,8 +324,8 @@ def add_up(count):
 
 
 # %% [markdown]
-# How many times slower does it run under `cProfile`, and how many times under the line profiler? Write your guesses in place of
-# the two 1.5.
+# How many times slower does it run under `cProfile`, and how many times under the line profiler? Write your guesses in
+# place of the two 1.5.
 
 
 # %%
@@ -344,8 +352,9 @@ claim("cProfile makes a loop of tiny calls at least twice as slow", by_calls.at_
 claim("a line profiler makes it at least 3 times as slow", by_lines.at_least(3))
 
 # %% [markdown]
-# So a function that is called very often looks slower under a profiler than it is. In the loader above `json.loads` did
-# its work outside of Python, where neither of them looks, and they cost hardly anything.
+# The line profiler pays for three lines a round, `cProfile` for one call. So a function that is called very often looks
+# slower under a profiler than it is, and it can come to the top of a table where it does not belong. In the loader above
+# `json.loads` did its work outside of Python, where neither of them looks, and they cost hardly anything.
 #
 # The costs in the table were seen on one machine, and the ratios above are yours.
 #
@@ -362,9 +371,10 @@ claim("a line profiler makes it at least 3 times as slow", by_lines.at_least(3))
 # %% [markdown]
 # ## What do the operators do?
 #
-# An *operator* is what torch calls a piece of its work: `aten::addmm` multiplies two matrices and adds a third. Python calls a
-# few, those call others, and the backward pass calls more. No Python profiler sees them: to `cProfile`, `loss.backward()` is
-# one long call. torch has a profiler of its own, which is told by each operator when it begins and ends.
+# An *operator* is what torch calls a piece of its work: `aten::addmm` multiplies two matrices and adds a third. Python
+# calls a few, those call others, and the backward pass calls more. No Python profiler sees them: to `cProfile`,
+# `loss.backward()` is one long call. torch has a profiler of its own, which is told by each operator when it begins and
+# ends.
 
 # %%
 net = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 10))
@@ -402,8 +412,9 @@ for name in ("load_batch", "train_step", "aten::addmm", "aten::mm", "aten::relu"
     print(f"{calls[name]:>3}  {name}")
 
 # %% [markdown]
-# Ten `addmm`: two layers, five steps. But **15 `mm`**? Backward, each layer has two products to compute, one for the gradient
-# of its weights and one for that of its input: four a step would make 20. Look at the shapes.
+# Each layer is one `addmm`: the product with its weights, plus its bias. Ten of them: two layers, five steps. But **15
+# `mm`**? Backward, each layer has two products to compute, one for the gradient of its weights and one for that of its
+# input: four a step would make 20. Look at the shapes.
 
 # %%
 for row in recording.key_averages(group_by_input_shape=True):
@@ -441,8 +452,8 @@ claim("if the input needs a gradient, five more products are computed", five_mor
 # ## Is this time plausible?
 #
 # The table of operators has three columns to read together. *Calls* says how often. *Self* is the time in the operator
-# itself, *total* includes those it called. A long total with a short self only passes its time on. A long self is where work is
-# done, or where a call is paid for: the calls tell which. Sort by self first.
+# itself, *total* includes those it called. A long total with a short self only passes its time on. A long self is where
+# work is done, or where a call is paid for: the calls tell which. Sort by self first.
 
 # %%
 a, b = torch.rand(4, 4), torch.rand(4, 4)
@@ -495,9 +506,10 @@ caption = f"Flat while the call itself costs most; from about {turn} on the arit
 Picture(canvas, alt, caption)
 
 # %% [markdown]
-# The flat part is the price of a call: Python, choosing the operator, making the result. There, a program is *overhead-bound*:
-# a faster processor of numbers would not help, fewer calls would. The steep part is *compute-bound*: eight times the
-# arithmetic, eight times the time.
+# Sixteen operations or eight thousand: the same few microseconds. No arithmetic takes that long, so the time is not for
+# the arithmetic. The flat part is the price of a call: Python, choosing the operator, making the result. There, a program
+# is *overhead-bound*: a faster processor of numbers would not help, fewer calls would. The steep part is *compute-bound*:
+# eight times the arithmetic, eight times the time.
 
 # %%
 flat = compare(lambda: multiply(2), lambda: multiply(8))
@@ -516,8 +528,8 @@ claim("512 by 512 takes at least 50 times as long as 64 by 64", steep.at_least(5
 # %% [markdown]
 # ## Which part of the layer?
 #
-# A table adds up by name. One operator can stand for many places. A step has dozens of `aten::mm`: which of them belong to attention, and which part of it?
-# Labels say so, and they nest. Here is attention written out, one head.
+# A table adds up by name. One operator can stand for many places. A step has dozens of `aten::mm`: which of them belong
+# to attention, and which part of it? Labels say so, and they nest. Here is attention written out, one head.
 
 # %%
 x = torch.randn(8, 128, 64)
@@ -556,8 +568,8 @@ claim("four labels a call lie inside the label of the layer", inside == 4 * 20)
 
 # %% [markdown]
 # `annotate` calls torch's `record_function` when a profiler records. Nsight Systems sees the same label, and so does the
-# recorder of the next chapter. On a GPU, the label tells the time on the CPU; the kernels launched under it are counted in the
-# column of the device.
+# recorder of the next chapter. On a GPU, the label tells the time on the CPU; the kernels launched under it are counted
+# in the column of the device.
 #
 # What does a label cost when nobody records? You would like to leave it in.
 
@@ -583,8 +595,11 @@ claim("with no profiler on, annotate costs less than a third of record_function"
 # %% [markdown]
 # ## Which steps are in the file?
 #
-# A training run has a million steps, and a file of all of them opens nowhere. A *schedule* picks: skip some (`wait`), record and
-# throw away some (`warmup`), keep some (`active`), then the same again (`repeat`). Steps count from 0, and you say when one ends.
+# A training run has a million steps, and a file of all of them opens nowhere. A *schedule* picks: skip some (`wait`),
+# record and throw away some (`warmup`), keep some (`active`), then the same again (`repeat`). Steps count from 0, and you
+# say when one ends.
+#
+# `wait` costs nothing, `warmup` costs as much as recording: the profiler runs already, and what it saw is thrown away.
 #
 # With one to wait, one to warm up, three to keep, twice: which steps will be kept of the first twelve?
 
@@ -682,13 +697,14 @@ claim("recorded cold, the table is built in the file, at both lengths", cold == 
 claim("with a call before the profiler starts it is not", warm == (0, 0))
 
 # %% [markdown]
-# Cold, the first step holds what no later one does, and the table of operators adds it to the others: an average over three
-# steps would show a layer that is ten times too slow. The longer the sequence, the wider the first step. *Recorded elsewhere, on an A100*: a gap of about 228 µs before the first
-# product, while cuBLAS asked for its workspace, chose an algorithm and loaded the code of the kernel.
+# Cold, the first step holds what no later one does, and the table of operators adds it to the others: an average over
+# three steps would show a layer that is ten times too slow. The longer the sequence, the wider the first step. *Recorded
+# elsewhere, on an A100*: a gap of about 228 µs before the first product, while cuBLAS asked for its workspace, chose an
+# algorithm and loaded the code of the kernel.
 #
-# The profiler has a first call too: its own buffers. The remedy is both. Run your code before the profiler starts, and let the
-# schedule warm the profiler up. Warming up moves a one-off cost out of the picture. It removes nothing: the script still
-# pays it.
+# The profiler has a first call too: its own buffers. The remedy is both. Run your code before the profiler starts, and
+# let the schedule warm the profiler up. Warming up moves a one-off cost out of the picture. It removes nothing: the
+# script still pays it.
 
 # %% [markdown]
 # ## What does recording add?
@@ -730,6 +746,9 @@ for option, (events, size) in sizes.items():
 # - `record_shapes`: which sizes came in? No event more, each a little longer. It also keeps the inputs alive for a while.
 # - `profile_memory`: who allocates? An event for each piece of memory that comes or goes.
 # - `with_stack`: which line of Python? An event for each call of a Python function.
+#
+# Two more for special questions: `with_flops` estimates the arithmetic of products and convolutions, `with_modules` names the
+# layers (of TorchScript models only).
 
 # %%
 plain, shapes, memory, stack = sizes.values()
@@ -808,8 +827,9 @@ rows = recording.key_averages()
 print(rows.table(sort_by="self_cpu_time_total", row_limit=3, max_name_column_width=20))
 
 # %% [markdown]
-# The file is JSON. Drop it on [Perfetto](https://ui.perfetto.dev), which reads it in your browser, or on `chrome://tracing`; the next
-# chapter reads it with a few lines of Python. It can be written once. Guess what a second time does.
+# The file is JSON. Drop it on [Perfetto](https://ui.perfetto.dev), which reads it in your browser, or on
+# `chrome://tracing`; the next chapter reads it with a few lines of Python. It can be written once. Guess what a second
+# time does.
 
 # %%
 with TemporaryDirectory() as folder:

@@ -3,8 +3,9 @@
 #
 # **When does it happen, and why is there white space?**
 #
-# A table of operators says how much. A timeline says when, on which thread, and beside what. After this chapter you can read one:
-# your own, and any file that somebody sends you. You know six patterns, what each usually means, and you have mended each once.
+# A table of operators says how much. A timeline says when, on which thread, and beside what. After this chapter you can
+# read one: your own, and any file that somebody sends you. You know six patterns, what each usually means, and you have
+# mended each once.
 #
 # *25 minutes to read, 25 seconds to run.*
 #
@@ -39,8 +40,9 @@ def read_back(recording):
 # %% [markdown]
 # ## What does a timeline show?
 #
-# Begin with a run of torch itself: two layers, three recorded steps. Two labels are our own, the rest is torch's. `trace.read`
-# takes any file that torch.profiler wrote and needs no torch to do so; its answers are attributes, its picture is `plot`.
+# Begin with a run of torch itself: two layers, three recorded steps. Two labels are our own, the rest is torch's.
+# `trace.read` takes any file that torch.profiler wrote and needs no torch to do so; its answers are attributes, its
+# picture is `plot`.
 
 # %%
 net = torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 10))
@@ -77,13 +79,16 @@ mine.plot(3)
 # %% [markdown]
 # Read it in this order:
 #
-# - **Lanes.** Each row of rows is a thread. A GPU adds a lane for each of its streams.
+# - **Lanes.** Each group of rows is a thread. A GPU adds a lane for each of its streams.
 # - **Width is duration.** The wide bars are where the time is.
 # - **Nesting is the call tree.** What lies under a bar was called by it.
 # - **White space is waiting**, or work that nobody recorded: plain Python, most of the time.
 #
-# The tree is what makes self times: a bar less the bars under it. If that is right, then the self times add up to the steps, and
-# nothing is counted twice.
+# The two labels hold their operators, and the operators hold others. In the backward pass every second row is named after the
+# forward operator that it undoes.
+#
+# The tree is what makes self times: a bar less the bars under it. If that is right, then the self times add up to the
+# steps, and nothing is counted twice.
 
 # %%
 print("          self    total")
@@ -94,8 +99,8 @@ for row in mine.operators[:5]:
 print(f"all self times {own:,.0f} µs, the steps {steps:,.0f} µs")
 
 # %% [markdown]
-# **On which thread does backward run?** On a GPU run it has a thread of its own, and you look for it in another lane: a long wait
-# there is a finding. On a CPU, the thread that calls it does the work.
+# **On which thread does backward run?** On a GPU run it has a thread of its own, and you look for it in another lane: a
+# long wait there is a finding. On a CPU, the thread that calls it does the work.
 
 
 # %%
@@ -120,8 +125,8 @@ claim("on the CPU, backward runs on the thread of forward", same_thread)
 # %% [markdown]
 # ## How does a launch find its work?
 #
-# Launch twenty products of two matrices on the queue and record it. The launches will stand in your thread's lane, the products
-# in the stream's.
+# Launch twenty products of two matrices on the queue and record it. The launches will stand in your thread's lane, the
+# products in the stream's.
 
 # %%
 a, into = torch.rand(640, 640), torch.empty(640, 640)
@@ -143,9 +148,10 @@ seen = read_back(recorder)
 seen.plot()
 
 # %% [markdown]
-# The upper lane is your thread: a stroke of launches, then one long wait. The lower lane is the device: one product after the
-# other, without a gap. Launches are so short that they look like one stroke. How does one know which of them made which product? Each has a number, the
-# *correlation*, and its work carries the same. (One launch may have many pieces of work: a CUDA graph does.)
+# The upper lane is your thread: a stroke of launches, then one long wait. The lower lane is the device: one product after
+# the other, without a gap. Launches are so short that they look like one stroke. How does one know which of them made
+# which product? Each has a number, the *correlation*, and its work carries the same. (One launch may have many pieces of
+# work: a CUDA graph does.)
 #
 # How long does the first product wait after its launch, and how long the last one?
 
@@ -173,8 +179,9 @@ claim("each of twenty pieces of work is joined to a launch of its own", joined)
 claim("the last waits at least 5 times as long as the first", queued)
 
 # %% [markdown]
-# A long wait from launch to start is good news: the queue is full, so the device never has to wait for you. Where launch and start
-# are close together all the time, the device is faster than your Python.
+# The first wait is that of an idle thread being woken, the last one that of nineteen products before it. A long wait from
+# launch to start is good news: the queue is full, so the device never has to wait for you. Where launch and start are
+# close together all the time, the device is faster than your Python.
 
 # %% [markdown]
 # ## What does a label measure?
@@ -222,16 +229,17 @@ a_fifth = ratios.at_least(5)
 claim("the label is at most a fifth as wide as the work that it launched", a_fifth)
 
 # %% [markdown]
-# A label times the enqueueing. Nsight Systems therefore draws each range twice: where your thread was in it, and *projected* onto
-# the GPU, from the first to the last piece of work launched in it. The second is the one you want.
+# Fifty times, or more: the label is no measure of the work. A label times the enqueueing. Nsight Systems therefore draws
+# each range twice: where your thread was in it, and *projected* onto the GPU, from the first to the last piece of work
+# launched in it. The second is the one you want.
 #
 # `annotate` makes torch's labels and NVTX ranges with one line. Chapter 02 measured what it costs when nobody records.
 
 # %% [markdown]
 # ## Why does the device wait for data?
 #
-# A batch lies on a slow disk: it takes 12 ms to come. (It sleeps: a disk that answers keeps no processor busy.) Then the device has
-# rather more to do. As people write it first:
+# A batch lies on a slow disk: it takes 12 ms to come. (It sleeps: a disk that answers keeps no processor busy.) Then the
+# device has rather more to do. As people write it first:
 
 # %%
 a, into = torch.rand(800, 800), torch.empty(800, 800)
@@ -261,8 +269,9 @@ one_by_one = read_back(recorder)
 one_by_one.plot(4, 6)
 
 # %% [markdown]
-# The red stretches are gaps in the device's lane. Look up from a gap to see what your thread did meanwhile. The reader does the
-# same for the longest gaps:
+# The red stretches are gaps in the device's lane. The orange bar is your thread waiting for the device, and the gap is
+# the device waiting for your thread: they take turns, so nobody works all the time. Look up from a gap to see what your
+# thread did meanwhile. The reader does the same for the longest gaps:
 
 # %%
 inner = [gap for gap in one_by_one.gaps if not gap.at_edge]
@@ -270,8 +279,8 @@ for gap in inner[:3]:
     print(f"{gap.ms:.1f} ms, the CPU was in: {gap.cpu}")
 
 # %% [markdown]
-# **The mend**: load the next batch while the device works on this one. Only the order of three lines changes. How much of the idle time
-# will be left?
+# **The mend**: load the next batch while the device works on this one. Launch first, then load, then wait. Only the order
+# of three lines changes. How much of the idle time will be left?
 
 # %%
 with Stream() as stream, Recorder() as recorder:
@@ -353,9 +362,9 @@ each = run(1)
 each.plot(4, 6)
 
 # %% [markdown]
-# A gap after each step, and before each gap a wait. The wait itself is not the loss: the device works meanwhile. The loss is the
-# gap that follows, for nothing could be launched ahead. **The mend**: read the loss every tenth step. The others stay on the device, to be
-# added up there. Guess how many waits are left of twenty, and what becomes of the gaps.
+# A gap after each step, and before each gap a wait. The wait itself is not the loss: the device works meanwhile. The loss
+# is the gap that follows, for nothing could be launched ahead. **The mend**: read the loss every tenth step. The others
+# stay on the device, to be added up there. Guess how many waits are left of twenty, and what becomes of the gaps.
 
 # %%
 seldom = run(10)
@@ -384,6 +393,9 @@ claim("reading every tenth loss leaves 2 of 20 waits", fewer)
 claim("its ten longest gaps together are less than half as long", shorter)
 
 # %% [markdown]
+# In the first picture the queue is never more than one deep. In the second, launches run ahead: steps begin before the
+# work of the last one has begun, and the device never looks up. That is what a queue is for.
+#
 # What waits: `.item()`, `.cpu()`, `print` of a tensor, `if loss > limit`, `nonzero`. None of them says so.
 
 # %% [markdown]
@@ -451,9 +463,12 @@ claim("400 launches become 2", counts == [400, 2])
 claim("at once is at least 4 times faster", race.at_least(4))
 
 # %% [markdown]
-# A dense row of very short pieces of work: the device could do more, but it gets it in crumbs. The run is *launch-bound*. Do more
-# with each launch: larger batches, fused operators, `torch.compile`, a CUDA graph (chapter 05). The same shows in the table as
-# much time in calls of the CUDA API. Make fewer.
+# The lane of the device is a picket fence. Each piece takes a few microseconds, and the time between two pieces is as
+# long: taking the next note from the queue costs the same, however little it asks for.
+#
+# A dense row of very short pieces of work: the device could do more, but it gets it in crumbs. The run is *launch-bound*.
+# Do more with each launch: larger batches, fused operators, `torch.compile`, a CUDA graph (chapter 05). The same shows in
+# the table as much time in calls of the CUDA API. Make fewer.
 
 # %% [markdown]
 # ## Why is the copy in the way?
@@ -486,8 +501,10 @@ serial = read_back(recorder)
 serial.plot(4, 6)
 
 # %% [markdown]
-# The copy stands alone: nothing is computed meanwhile. **The mend**: a second stream, and a second buffer, so that the next batch
-# comes while this one is used. On a GPU that is `pin_memory` and `non_blocking=True`. Will the copies get shorter?
+# Green, then blue, then green: the copy stands alone, and nothing is computed meanwhile. It needs another part of the
+# machine than the product does (on a GPU a copy engine of its own), and still the product waits. **The mend**: a second
+# stream, and a second buffer, so that the next batch comes while this one is used. On a GPU that is `pin_memory` and
+# `non_blocking=True`. Will the copies get shorter?
 
 # %%
 with Stream() as compute, Stream() as copies, Recorder() as recorder:
@@ -520,14 +537,16 @@ claim("on one stream no copy is hidden", none)
 claim("on a stream of their own at least a third of the copying is", a_third)
 
 # %% [markdown]
-# They do not get shorter, they get out of the way. (They may even get longer: both use the same memory.)
+# Now green lies under blue, in a lane of its own, and the step is as long as its compute. The copies do not get shorter,
+# they get out of the way. The price is a second buffer, and the care to write into one while the other is read. (They may
+# even get longer: both use the same memory.)
 
 # %% [markdown]
 # ## What does the memory line tell?
 #
-# A device's allocator keeps what was freed, to hand it out again. *Reserved* is what it holds, *allocated* what is in use. Here
-# is the smallest model of it: blocks fit their own size only, and when the device is full, all free ones are given back.
-# Chapter 07 has the whole one.
+# A device's allocator keeps what was freed, to hand it out again. *Reserved* is what it holds, *allocated* what is in
+# use. Here is the smallest model of it: blocks fit their own size only, and when the device is full, all free ones are
+# given back. Chapter 07 has the whole one.
 
 
 # %%
@@ -581,16 +600,17 @@ claim("with varying lengths reserved memory falls at least 5 times", saws)
 claim("with one length it never falls", flat)
 
 # %% [markdown]
-# The first line climbs with every new length until the device is full. Then all that lies free is given back, and it climbs again.
-# Filling up wastes some memory in each batch and needs the least in all.
+# The first line climbs with every new length until the device is full. Then all that lies free is given back, and it
+# climbs again. Filling up wastes some memory in each batch and needs the least in all.
 #
-# A saw means that memory is given back and asked for again, and on a GPU both stop everything. On your own run: `profile_memory=True`,
-# then `trace.read(file).memory`.
+# A saw means that memory is given back and asked for again, and on a GPU both stop everything. On your own run:
+# `profile_memory=True`, then `trace.read(file).memory`.
 
 # %% [markdown]
 # ## Which kernel is worth the work?
 #
-# A table of kernels has a column of calls and one of time, and the eye goes to the wrong one. Three kinds of work in a step: many small ones, some middle ones, and one large. Which to improve first?
+# A table of kernels has a column of calls and one of time, and the eye goes to the wrong one. Three kinds of work in a
+# step: many small ones, some middle ones, and one large. Which to improve first?
 
 # %%
 small, middle, large = (torch.rand(size, size) for size in (32, 128, 640))
@@ -632,9 +652,10 @@ claim("the kernel called most often is not the one that takes most of the time",
 # %% [markdown]
 # ## What does Nsight Systems add?
 #
-# NVIDIA's own profiler sees the whole system: every process, the operating system's calls, the CUDA calls, the GPU. *Not run here: it
-# needs an NVIDIA GPU.* It is free. Linux and Windows can record; the window that shows reports runs on macOS too. It comes
-# with the CUDA toolkit or as a download of its own; if `nsys` is not found, put the `bin` folder of the installation on `PATH`.
+# NVIDIA's own profiler sees the whole system: every process, the operating system's calls, the CUDA calls, the GPU. *Not
+# run here: it needs an NVIDIA GPU.* It is free. Linux and Windows can record; the window that shows reports runs on macOS
+# too. It comes with the CUDA toolkit or as a download of its own; if `nsys` is not found, put the `bin` folder of the
+# installation on `PATH`.
 #
 # ```
 # nsys profile --trace=cuda,nvtx,osrt --output=report python train.py
@@ -649,11 +670,11 @@ claim("the kernel called most often is not the one that takes most of the time",
 # | `--cuda-memory-usage=true` | the memory line. It slows down a run that allocates often |
 #
 # A report ends in `.nsys-rep` (`.qdrep` in old texts). Started on a launcher, `nsys` follows its child processes: several
-# ranks, one report. The window has three views worth knowing: the timeline, the summaries below it (`nsys stats` prints the same:
-# kernels by time, copies, ranges), and the CUDA calls of each thread.
+# ranks, one report. The window has three views worth knowing: the timeline, the summaries below it (`nsys stats` prints
+# the same: kernels by time, copies, ranges), and the CUDA calls of each thread.
 #
-# Good at: several processes or GPUs at once, what the system does meanwhile, ranges projected onto the GPU. The price: it must be
-# learned, reports grow fast, and they want a window. For one process and its operators, torch.profiler and
+# Good at: several processes or GPUs at once, what the system does meanwhile, ranges projected onto the GPU. The price: it
+# must be learned, reports grow fast, and they want a window. For one process and its operators, torch.profiler and
 # [Perfetto](https://ui.perfetto.dev) are enough. NVTX ranges are optional; with `annotate` you have them.
 #
 # **[GPU]** The label really is a range: opened inside of it, another one lies one level deeper.
@@ -674,11 +695,11 @@ claim_on("CUDA", "a label of annotate is an NVTX range", a_label_is_a_range)
 # %% [markdown]
 # ## Can these numbers be right?
 #
-# A case that was told about a real job. Loading took over 60 % of it. Eight workers instead of four, and a faster decoder, cut
-# loading by more than 30 %. The job took 20 % less. Before you go on: is that possible?
+# A case that was told about a real job. Loading took over 60 % of it. Eight workers instead of four, and a faster
+# decoder, cut loading by more than 30 %. The job took 20 % less. Before you go on: is that possible?
 #
-# *Amdahl's law*: if a part p of the time is cut by c, the whole is cut by p times c. 60 % times 30 % is 18 %. Run such a job: 30 of
-# 50 ms are loading, and it is cut by 30 %.
+# *Amdahl's law*: if a part p of the time is cut by c, the whole is cut by p times c. 60 % times 30 % is 18 %. Run such a
+# job: 30 of 50 ms are loading, and it is cut by 30 %.
 
 
 # %%
@@ -713,17 +734,17 @@ less = Verdict(saved < 0.2, f"{saved:.1%}")
 claim("a cut of 30 % in 60 % of the job saves less than 20 %", less)
 
 # %% [markdown]
-# So what must have held? "Over" and "more than" have to carry it: with 60 % of the job, loading was cut by a third (33.3 %); or
-# with a cut of 30 %, it was two thirds of the job (66.7 %). And two things more: all of the loading delayed the job, none of it was hidden
-# under the computing; and the eight workers took nothing from the rest.
+# So what must have held? "Over" and "more than" have to carry it: with 60 % of the job, loading was cut by a third (33.3
+# %); or with a cut of 30 %, it was two thirds of the job (66.7 %). And two things more: all of the loading delayed the
+# job, none of it was hidden under the computing; and the eight workers took nothing from the rest.
 #
-# Do this sum with every speed-up you are told.
+# Do this sum with every speed-up you are told. It takes a minute, it needs no machine, and it finds those that cannot be.
 
 # %% [markdown]
 # ## Can you read a file of somebody else?
 #
-# The book keeps two small files, recorded on a machine without a GPU: the same training, its data once from the main process and
-# once from four workers. Three lines read them.
+# The book keeps two small files, recorded on a machine without a GPU: the same training, its data once from the main
+# process and once from four workers. Three lines read them.
 
 # %%
 shipped = ("traces/loader_in_main.json.gz", "traces/loader_with_workers.json.gz")
@@ -738,8 +759,8 @@ claim("in the first file more than half of the time is waiting for data", waitin
 claim("in the second file it is less than a quarter", waiting[1] < 0.25)
 
 # %% [markdown]
-# **Your own file.** Put its path here: any that torch.profiler wrote since 2021, plain or `.gz`, with or without a GPU. What the file
-# does not tell, the page does not make up: it says why not.
+# **Your own file.** Put its path here: any that torch.profiler wrote since 2021, plain or `.gz`, with or without a GPU.
+# What the file does not tell, the page does not make up: it says why not.
 
 # %%
 yours = "traces/loader_in_main.json.gz"
@@ -768,11 +789,13 @@ trace.read(yours)
 # %% [markdown]
 # ## Exercises
 #
-# 1. In *Why does the device wait for data*, let loading take 20 ms. How idle is the device after the mend, and which bound is that?
+# 1. In *Why does the device wait for data*, let loading take 20 ms. How idle is the device after the mend, and which
+#    bound is that?
 # 2. Read the loss every second step, every fifth. From when on does it gain no more, and why?
 # 3. In the storm, change the size of the pieces. At which size are launching and working equal?
 # 4. Give `Pool` a request that any larger free block may serve. What becomes of the saw, and what is wasted?
-# 5. A job: loading 40 %, computing 50 %, saving 10 %. Loading becomes 4 times faster. What is saved, and what would save more?
+# 5. A job: loading 40 %, computing 50 %, saving 10 %. Loading becomes 4 times faster. What is saved, and what would save
+#    more?
 # 6. Record five steps of your own script with a schedule, and read the file here. Which row of the table above is it?
 
 # %% [markdown]
