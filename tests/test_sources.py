@@ -106,6 +106,8 @@ def test_pictures_are_decoded(folder):
     small, label = pictures[len(pictures) - 1]
     assert small.shape == (64, 64, 3) and small.dtype == np.uint8 and small.std() > 10 and label == 1
     assert len(pictures) > 200
+    batch, labels = pictures[[3, len(pictures) - 1]]
+    assert np.array_equal(batch[1], small) and labels.tolist() == [1, 1]
 
 
 def test_a_remote_source_waits_and_passes_on(texts):

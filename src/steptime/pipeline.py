@@ -57,8 +57,8 @@ class _Producer:
 
     def __init__(self, produce, stopped, context):
         self._pipe, other_end = context.Pipe()
-        ends = other_end, self._pipe
-        self._process = context.Process(target=_work, args=(*ends, produce, stopped), daemon=True)
+        arguments = (other_end, self._pipe, produce, stopped)
+        self._process = context.Process(target=_work, args=arguments, name="producer", daemon=True)
         self._process.start()
         other_end.close()  # now only the process holds it, and its death is the end of the pipe
 

@@ -132,7 +132,10 @@ def _gather(arrays, shards, places):
 
 
 class Pictures(Dataset):
-    """JPEG files, decoded and made small when they are asked for: (64 x 64 x 3 as uint8, label)."""
+    """JPEG files, decoded and made small when they are asked for: (64 x 64 x 3 as uint8, label).
+
+    A number gives a picture, a list of numbers a batch, as from `Shards`.
+    """
 
     def __init__(self, folder):
         self.paths = sorted(Path(folder).glob("*.jpg"))
@@ -141,6 +144,8 @@ class Pictures(Dataset):
         return len(self.paths)
 
     def __getitem__(self, index):
+        if np.ndim(index):
+            return tuple(map(np.array, zip(*(self[number] for number in index), strict=True)))
         from PIL import Image
 
         with Image.open(self.paths[index]) as image:
