@@ -9,8 +9,8 @@
 #
 # *25 minutes to read, 30 seconds to run.*
 #
-# The data are two photographs, a temple in China and a flower, cut into small pieces. Which of the two does a piece come from?
-# The first cell writes them to your disk, once, as JSON texts, as arrays and as JPEG files.
+# The data are two photographs, a temple in China and a flower, cut into small pieces. Which of the two does a piece come
+# from? The first cell writes them, once, to `.cache/steptime` in your home folder: 14 MB of JSON texts, arrays and JPEG files.
 
 # %%
 import inspect
@@ -28,28 +28,15 @@ import psutil
 import torch
 from torch.utils.data import BatchSampler, DataLoader, SequentialSampler, Subset
 
-from steptime import PairedRatios, Verdict, claim, claim_on, claims, compare
+from steptime import PairedRatios, Verdict, claim, claim_on, claims, compare, sources
 from steptime.pipeline import pipeline
-from steptime.sources import (
-    Draws,
-    Everything,
-    Pictures,
-    Remote,
-    Shards,
-    Share,
-    Texts,
-    Traced,
-    own_generator,
-    photographs,
-    write_shards,
-)
 from steptime.style import COLOURS, Picture, figure
 from steptime.supply import same_batch, watch
 from steptime.units import duration
 
 torch.set_num_threads(1)
 warnings.filterwarnings("ignore", "This DataLoader will create")  # more workers than cores: we do so on purpose
-data = photographs()
+data = sources.photographs()
 
 # %% [markdown]
 # ## Does training wait for its data?
@@ -57,7 +44,7 @@ data = photographs()
 # Each record is a line of text: 768 numbers, the colours of 16 by 16 pixels, and a label.
 
 # %%
-texts = Texts(data / "records.jsonl")
+texts = sources.Texts(data / "records.jsonl")
 print(f"{texts.path.read_text()[:60]} … {len(texts):,} records")
 
 
@@ -127,7 +114,7 @@ claim("a wait and a step on the kept batch make up a step within 20 %", rebuilt.
 # epoch again. `write_shards` has written the same records as bytes: files of 512 records each, called *shards*.
 
 # %%
-texts, shards = Texts(data / "records.jsonl"), Shards(data / "shards")
+texts, shards = sources.Texts(data / "records.jsonl"), sources.Shards(data / "shards")
 sorted(path.name for path in shards.folder.iterdir())
 
 
@@ -168,8 +155,8 @@ claim("as text the records take at least 3 times the bytes", Verdict(text_bytes 
 # The files are *mapped into memory*. Opening one reads next to nothing; the system reads a page of it, 4 KiB or more, when
 # somebody first touches it, and throws it away again when memory gets short. So the data may be larger than the memory.
 #
-# **Cold or warm?** What was read once stays in memory as long as there is room: the *file cache*. Here we ask Linux to forget
-# the file and read it, then read it again. (macOS and Windows have no such request.)
+# **Cold or warm?** What was read once stays in memory as long as there is room: the *file cache*. Here we ask Linux to
+# forget the file and read it, then read it again. (macOS and Windows have no such request.)
 
 
 # %%
@@ -191,17 +178,18 @@ for state in ("cold", "warm") * 3 if hasattr(os, "posix_fadvise") else ():
     print(f"{state}: {duration(seconds)}, {blocks:,} blocks from the disk")
 
 # %% [markdown]
-# A benchmark that reads a small data set again and again times the memory, not the disk. The first epoch is the honest one,
-# where the data do not fit into memory so is every other. On a virtual machine even a cold read may come from its host's memory.
+# A benchmark that reads a small data set again and again times the memory, not the disk. The first epoch is the honest
+# one, where the data do not fit into memory so is every other. On a virtual machine even a cold read may come from its
+# host's memory.
 
 # %% [markdown]
 # ## What is decoded twice?
 #
-# Pictures come as JPEG. Here are larger pieces of the photographs, 256 by 256 pixels, each decoded and made smaller when it is
-# asked for. That happens in every epoch, and the result is always the same.
+# Pictures come as JPEG. Here are larger pieces of the photographs, 256 by 256 pixels, each decoded and made smaller when
+# it is asked for. That happens in every epoch, and the result is always the same.
 
 # %%
-pictures = Pictures(data / "jpeg")
+pictures = sources.Pictures(data / "jpeg")
 chosen = list(range(16))
 print(f"{len(pictures)} files of {np.mean([path.stat().st_size for path in pictures.paths]):,.0f} bytes")
 
@@ -211,8 +199,8 @@ print(f"{len(pictures)} files of {np.mean([path.stat().st_size for path in pictu
 # %%
 folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
 start = perf_counter()
-write_shards(pictures, Path(folder.name) / "decoded")
-decoded = Shards(Path(folder.name) / "decoded")
+sources.write_shards(pictures, Path(folder.name) / "decoded")
+decoded = sources.Shards(Path(folder.name) / "decoded")
 print(f"decoded {len(decoded)} pictures once in {duration(perf_counter() - start)}")
 
 # %%
@@ -224,15 +212,15 @@ claim("what was decoded once is what is decoded again", race.same)
 claim("16 decoded pictures come at least 15 times faster than 16 JPEG files", race.at_least(15))
 
 # %% [markdown]
-# It has a price. At full size a decoded picture takes 196,608 bytes, many times its file, and a disk that is far away may make
-# you wait longer for them than the decoding took. Here the pictures were made small first. And what is drawn at random for each
-# epoch, a crop or a flip, must stay behind the shards.
+# It has a price. At full size a decoded picture takes 196,608 bytes, many times its file, and a disk that is far away may
+# make you wait longer for them than the decoding took. Here the pictures were made small first. And what is drawn at
+# random for each epoch, a crop or a flip, must stay behind the shards.
 
 # %% [markdown]
 # ## What can overlap give at best?
 #
-# Some preparation is waiting: for a disk, for a server. Here is a source that answers after 30 ms. The computation stands in for
-# that of a GPU: the processor rests for 8 ms.
+# Some preparation is waiting: for a disk, for a server. Here is a source that answers after 30 ms. The computation stands
+# in for that of a GPU: the processor rests for 8 ms.
 
 
 # %%
@@ -243,16 +231,16 @@ def train(loader, seconds=0.008):
     return watched.log
 
 
-remote = Remote(Shards(data / "shards"), latency=0.03)
+remote = sources.Remote(sources.Shards(data / "shards"), latency=0.03)
 
 # %%
 serial = train(DataLoader(Subset(remote, range(25)), batch_size=None))
 serial
 
 # %% [markdown]
-# Preparation t_d and computation t_c come one after the other: a step takes t_d + t_c. A second process, a *worker*, can prepare
-# the next batch during the computation. Then the slower of the two sets the pace: max(t_d, t_c). With w workers that prepare at
-# the same time it is max(t_d / w, t_c). Nothing that overlaps can be faster: this is the *bound*.
+# Preparation t_d and computation t_c come one after the other: a step takes t_d + t_c. A second process, a *worker*, can
+# prepare the next batch during the computation. Then the slower of the two sets the pace: max(t_d, t_c). With w workers
+# that prepare at the same time it is max(t_d / w, t_c). Nothing that overlaps can be faster: this is the *bound*.
 
 # %%
 print(f"serial            {duration(serial.serial)}")
@@ -260,7 +248,8 @@ for workers in (1, 2, 4, 8):
     print(f"bound, {workers} worker{'s' * (workers > 1)}  {duration(serial.bound(workers)):>8}")
 
 # %% [markdown]
-# So two workers promise about 15 ms a step, and eight promise no more than 8 ms. The bound costs you one log. Is it reached?
+# So two workers promise about 15 ms a step, and eight promise no more than 8 ms. The bound costs you one log. Is it
+# reached?
 
 # %%
 one = train(DataLoader(Subset(remote, range(25)), batch_size=None, num_workers=1))
@@ -276,9 +265,9 @@ claim("one worker reaches max(t_d, t_c) within 15 %", one.reached(serial, 1).wit
 claim("two workers reach max(t_d / 2, t_c) within 15 %", two.reached(serial, 2).within(0.15))
 
 # %% [markdown]
-# Look at the first bar. Before anything can overlap, the workers must start, and somebody must prepare the first batch. Let the
-# workers stay, and only the second remains: the *filling* of the pipeline, once for every epoch. Twenty short epochs, with a
-# computation so long that two workers are never late:
+# Look at the first bar. Before anything can overlap, the workers must start, and somebody must prepare the first batch.
+# Let the workers stay, and only the second remains: the *filling* of the pipeline, once for every epoch. Twenty short
+# epochs, with a computation so long that two workers are never late:
 
 # %%
 loader = DataLoader(Subset(remote, range(4)), batch_size=None, num_workers=2, persistent_workers=True)
@@ -296,8 +285,8 @@ claim("the first step of an epoch waits at least 5 times as long as the others",
 # %% [markdown]
 # ## Why do workers help less when they compute?
 #
-# A worker that waits for a server needs no processor. A worker that decodes JPEG needs one all the time, and you have only so
-# many. To see the same everywhere, this section keeps to two cores where the system lets it.
+# A worker that waits for a server needs no processor. A worker that decodes JPEG needs one all the time, and you have
+# only so many. To see the same everywhere, this section keeps to two cores where the system lets it.
 
 # %%
 kernel = psutil.Process()
@@ -308,7 +297,7 @@ if can_be_kept:
 cores = min(2, len(all_cores)) if can_be_kept else len(all_cores)
 
 # %%
-pictures = Pictures(data / "jpeg")
+pictures = sources.Pictures(data / "jpeg")
 batches = [*BatchSampler([*range(len(pictures))] * 2, batch_size=8, drop_last=True)]
 many = 2 * cores
 print(f"{len(batches)} batches, {cores} cores, up to {many} workers")
@@ -329,9 +318,9 @@ busy = float(np.median(core_times))
 duration(busy)
 
 # %% [markdown]
-# One source computes that long for each batch. Another waits four times as long and hardly computes. Nothing trains here: we
-# only want the batches. How many times faster than no worker are two, and how many times faster are twice as many workers
-# as cores? Guess for both sources.
+# One source computes that long for each batch. Another waits four times as long and hardly computes. Nothing trains here:
+# we only want the batches. How many times faster than no worker are two, and how many times faster are twice as many
+# workers as cores? Guess for both sources.
 
 
 # %%
@@ -344,16 +333,16 @@ def log_of(source, workers):
 
 
 # %%
-sources = {"computing": pictures, "waiting": Remote(Shards(data / "shards"), latency=4 * busy)}
+kinds = {"computing": pictures, "waiting": sources.Remote(sources.Shards(data / "shards"), latency=4 * busy)}
 counts = sorted({0, 2, many})
-logs = {(name, workers): log_of(source, workers) for name, source in sources.items() for workers in counts}
+logs = {(name, workers): log_of(source, workers) for name, source in kinds.items() for workers in counts}
 speed = {key: logs[key[0], 0].step / log.step for key, log in logs.items()}
 for (name, workers), log in logs.items():
     print(f"{name:<9}  {workers} workers  {duration(log.step):>8} a batch  {speed[name, workers]:.1f}x")
 
 # %%
 canvas, axes = figure()
-for name, colour, mark in zip(sources, (COLOURS["threshold"], COLOURS["estimate"]), "os"):
+for name, colour, mark in zip(kinds, (COLOURS["threshold"], COLOURS["estimate"]), "os"):
     axes.plot(counts, [speed[name, workers] for workers in counts], marker=mark, color=colour, label=name)
 axes.plot([1, many], [1, many], color=COLOURS["pairs"], linestyle="--", label="no competition")
 axes.set(xlabel="workers", ylabel="times as fast as none", xticks=counts, ylim=(0, None))
@@ -374,9 +363,9 @@ claim("twice as many computing workers as cores stay at least 1.5 times above t_
 claim("as many workers that wait reach at least three quarters of the bound", waited.at_least(0.75))
 
 # %% [markdown]
-# The bound asked for workers that do not compete. These do: two cores give two seconds of work a second, whoever asks. With w
-# workers on c cores a batch that computes takes at least t_d / min(w, c), and on a machine that others use even the
-# second worker may bring little. Training needs a core too.
+# The bound asked for workers that do not compete. These do: two cores give two seconds of work a second, whoever asks.
+# With w workers on c cores a batch that computes takes at least t_d / min(w, c), and on a machine that others use even
+# the second worker may bring little. Training needs a core too.
 #
 # So look first at what your loader does. If it waits, add workers until the bound or the memory ends. If it computes, the
 # number of cores is the end, and only less work helps. torch warns of more workers than cores, and for loaders that compute
@@ -407,7 +396,7 @@ class Counted:
 
 
 # %%
-shards = Shards(data / "shards")
+shards = sources.Shards(data / "shards")
 
 
 def drawn_ahead(factor):
@@ -425,13 +414,14 @@ ahead
 claim("two workers are given 2 x prefetch_factor batches ahead", ahead == {factor: 2 * factor for factor in ahead})
 
 # %% [markdown]
-# What is it good for? Not for the pace: that is the bound's. But preparation is not always equally long. This source answers
-# at once, but every eighth record takes 40 ms: 5 ms on average. A computation of 8 ms could hide all of it. Does it?
+# What is it good for? Not for the pace: that is the bound's. But preparation is not always equally long. This source
+# answers at once, but every eighth record takes 40 ms: 5 ms on average. A computation of 8 ms could hide all of it. Does
+# it?
 
 
 # %%
 def uneven(factor):
-    source = Remote(range(144), latency=0, stall=0.04)
+    source = sources.Remote(range(144), latency=0, stall=0.04)
     loader = watch(DataLoader(source, batch_size=None, num_workers=1, prefetch_factor=factor))
     for _ in loader:
         sleep(0.008)
@@ -448,18 +438,18 @@ print(f"waiting: {short.wait_share:.0%} with a prefetch_factor of 1, {long.wait_
 claim("working 8 batches ahead takes at least half of the waiting away", by_eight.at_least(2))
 
 # %% [markdown]
-# Every eighth step waits, though on average there is time enough: one batch in store lasts 8 ms, the stall 40. Eight in store
-# outlast it. If the wait share stays as it is when you raise `prefetch_factor`, preparation is too slow on average, and more
-# batches in store only cost memory.
+# Every eighth step waits, though on average there is time enough: one batch in store lasts 8 ms, the stall 40. Eight in
+# store outlast it. If the wait share stays as it is when you raise `prefetch_factor`, preparation is too slow on average,
+# and more batches in store only cost memory.
 
 # %% [markdown]
 # ## What do workers cost?
 #
-# A loader starts its workers at the beginning of an epoch and ends them with it, unless `persistent_workers=True`. The source
-# tells which process read a record. How many processes do two workers make in three epochs?
+# A loader starts its workers at the beginning of an epoch and ends them with it, unless `persistent_workers=True`. The
+# source tells which process read a record. How many processes do two workers make in three epochs?
 
 # %%
-source = Subset(Traced(Shards(data / "shards")), range(8))
+source = Subset(sources.Traced(sources.Shards(data / "shards")), range(8))
 
 
 def three_epochs(persistent):
@@ -478,15 +468,15 @@ claim("two workers are six processes in three epochs", started[False] == 6)
 claim("with persistent_workers they are two", started[True] == 2)
 
 # %% [markdown]
-# Nor is what they bring for nothing. A batch that a worker made is handed over to your process: it is put into shared memory, its
-# name goes through a queue, and both processes have to be woken. Here are batches from the shards, nothing else to do, from
-# two workers and without any. Which is faster?
+# Nor is what they bring for nothing. A batch that a worker made is handed over to your process: it is put into shared
+# memory, its name goes through a queue, and both processes have to be woken. Here are batches from the shards, nothing
+# else to do, from two workers and without any. Which is faster?
 
 
 # %%
 def waits(workers):
     parts = [slice(start, start + 64) for start in range(0, 2_048, 64)]
-    loader = watch(DataLoader(Shards(data / "shards"), sampler=parts, batch_size=None, num_workers=workers))
+    loader = watch(DataLoader(sources.Shards(data / "shards"), sampler=parts, batch_size=None, num_workers=workers))
     for _ in loader:
         pass
     return loader.log.waits[1:]
@@ -501,12 +491,12 @@ claim("a batch that takes no time to prepare takes at least 2 times longer from 
 # %% [markdown]
 # Workers are for preparation that takes longer than the handing over. From fast shards, read in the loop.
 #
-# On Linux a worker is a copy of your process, made in milliseconds (*fork*). On macOS and Windows it is a new Python that imports
-# everything anew (*spawn*), torch too: seconds, in every epoch. A new Python also has to find your data set by its
-# name, in a module. That is why the sources of this chapter are in a file and not in its cells:
+# On Linux a worker is a copy of your process, made in milliseconds (*fork*). On macOS and Windows it is a new Python that
+# imports everything anew (*spawn*), torch too: seconds, in every epoch. A new Python also has to find your data set by
+# its name, in a module. That is why the sources of this chapter are in a file and not in its cells:
 
 # %%
-print(inspect.getsource(Share))
+print(inspect.getsource(sources.Share))
 
 # %% [markdown]
 # ## What does the batch size do to the loader?
@@ -515,7 +505,7 @@ print(inspect.getsource(Share))
 # and 256 records.
 
 # %%
-remote = Remote(Shards(data / "shards"), latency=0.005)
+remote = sources.Remote(sources.Shards(data / "shards"), latency=0.005)
 
 
 def batches_of(size, drop_last=False):
@@ -548,9 +538,10 @@ claim("drop_last gives 32 steps of 64", full == [64] * 32)
 # A batch of another size is another shape: with `torch.compile` that costs a compilation (chapter 05), and its gradient is
 # noisier. Where records are drawn anew in each epoch, dropping the rest loses nothing for long.
 #
-# **[GPU]** A GPU fetches a batch from memory by itself, while the processor goes on, if the batch lies in *pinned* memory, which
-# the system may not move. `DataLoader(..., pin_memory=True)` puts it there, and `.to("cuda", non_blocking=True)` does not
-# wait. One without the other brings little. This runs where there is a GPU, and was not run for this book yet.
+# **[GPU]** A GPU fetches a batch from memory by itself, while the processor goes on, if the batch lies in *pinned*
+# memory, which the system may not move. `DataLoader(..., pin_memory=True)` puts it there, and `.to("cuda",
+# non_blocking=True)` does not wait. One without the other brings little. This runs where there is a GPU, and was not run
+# for this book yet.
 
 
 # %%
@@ -573,10 +564,11 @@ claim_on("CUDA", "a copy from pinned memory returns at least 3 times sooner", pi
 # ## Does every sample come once?
 #
 # A data set with an index is split by the loader: each worker is told which records to fetch. A stream has no index. An
-# `IterableDataset` is copied into every worker, and each copy starts from the beginning. Here are the two sources, as they are:
+# `IterableDataset` is copied into every worker, and each copy starts from the beginning. Here are the two sources, as
+# they are:
 
 # %%
-print(inspect.getsource(Everything), inspect.getsource(Share), sep="\n")
+print(inspect.getsource(sources.Everything), inspect.getsource(sources.Share), sep="\n")
 
 
 # %%
@@ -589,9 +581,9 @@ def times_seen(stream, workers):
 # How often does a sample of 1,000 come with two workers? `{2: 1000}` means that a thousand samples came twice.
 
 # %%
-unsplit = times_seen(Everything(1_000), 2)
-split = times_seen(Share(1_000), 2)
-alone = times_seen(Share(1_000), 0)
+unsplit = times_seen(sources.Everything(1_000), 2)
+split = times_seen(sources.Share(1_000), 2)
+alone = times_seen(sources.Share(1_000), 0)
 unsplit, split, alone
 
 # %%
@@ -605,11 +597,11 @@ claim("split by get_worker_info, every sample comes once, with workers and witho
 # %% [markdown]
 # ## Do two workers draw the same random numbers?
 #
-# Loaders change records at random: they crop, flip, brighten. The random numbers come from NumPy's global generator, or from
-# torch's, or from one that the data set holds. A worker gets a copy of the data set. What becomes of the third?
+# Loaders change records at random: they crop, flip, brighten. The random numbers come from NumPy's global generator, or
+# from torch's, or from one that the data set holds. A worker gets a copy of the data set. What becomes of the third?
 
 # %%
-draws = [*DataLoader(Draws(1_000, seed=0), batch_size=None, num_workers=2)]
+draws = [*DataLoader(sources.Draws(1_000, seed=0), batch_size=None, num_workers=2)]
 different = {name: len(set(column)) for name, column in zip(("NumPy's", "torch's", "held"), zip(*draws))}
 different
 
@@ -618,15 +610,15 @@ claim("the global generators never repeat a number", different["NumPy's"] == dif
 claim("a generator that the data set holds gives each number twice", different["held"] == 500)
 
 # %% [markdown]
-# torch gives every worker a seed of its own, and seeds NumPy's global generator with it. It cannot know of yours: both workers
-# hold a copy in the same state. And the next epoch starts from the same copy again. The mend is a function that each worker
-# calls when it starts:
+# torch gives every worker a seed of its own, and seeds NumPy's global generator with it. It cannot know of yours: both
+# workers hold a copy in the same state. And the next epoch starts from the same copy again. The mend is a function that
+# each worker calls when it starts:
 
 # %%
-print(inspect.getsource(own_generator))
+print(inspect.getsource(sources.own_generator))
 
 # %%
-loader = DataLoader(Draws(1_000, seed=0), batch_size=None, num_workers=2, worker_init_fn=own_generator)
+loader = DataLoader(sources.Draws(1_000, seed=0), batch_size=None, num_workers=2, worker_init_fn=sources.own_generator)
 held = [number for _ in range(2) for _, _, number in loader]
 len(held), len(set(held))
 
@@ -634,21 +626,22 @@ len(held), len(set(held))
 claim("with a generator for each worker, no number repeats in two epochs", len(set(held)) == 2_000)
 
 # %% [markdown]
-# To have the same numbers again on purpose, give the loader a seed: `generator=torch.Generator().manual_seed(0)`. The workers'
-# seeds come from it.
+# To have the same numbers again on purpose, give the loader a seed: `generator=torch.Generator().manual_seed(0)`. The
+# workers' seeds come from it.
 
 # %% [markdown]
 # ## What if the DataLoader does not fit?
 #
-# A batch need not be a list of records. It can be a simulation, an archive of pictures, whatever one file holds. Then you want the
-# same machine without the data set: processes that produce, a queue in front of the consumer, and a *bound* on the queue, or
-# fast producers fill the memory.
+# A batch need not be a list of records. It can be a simulation, an archive of pictures, whatever one file holds. Then you
+# want the same machine without the data set: processes that produce, a queue in front of the consumer, and a *bound* on
+# the queue, or fast producers fill the memory.
 #
-# `steptime.pipeline` is such a thing, in [one page of code](../src/steptime/pipeline.py). Each producer has a pipe of its own. The
-# consumer hands out jobs, `ahead` to each producer at most, and takes the batches in the order of the jobs. Equal first:
+# `steptime.pipeline` is such a thing, in [one page of code](../src/steptime/pipeline.py). Each producer has a pipe of its
+# own. The consumer hands out jobs, `ahead` to each producer at most, and takes the batches in the order of the jobs.
+# Equal first:
 
 # %%
-pictures = Pictures(data / "jpeg")
+pictures = sources.Pictures(data / "jpeg")
 jobs = np.arange(64).reshape(-1, 4).tolist()
 made = [pixels for pixels, _ in pipeline(pictures.__getitem__, jobs, producers=2)]
 same = all(np.array_equal(pixels, pictures[job][0]) for pixels, job in zip(made, jobs))
@@ -670,9 +663,9 @@ handed_out
 claim("after 3 batches 2 x 4 more jobs are handed out, and none beyond", handed_out == 3 + 2 * 4)
 
 # %% [markdown]
-# **Shutting down** is what such programs get wrong. The consumer stops in the middle, by `break` or by an error, while the
-# producers wait with full pipes. The pipeline tells them to stop, empties the pipes so that nobody waits, and sees them end. Two
-# producers run now. Close it:
+# **Shutting down** is what such programs get wrong. The consumer stops in the middle, by `break` or by an error, while
+# the producers wait with full pipes. The pipeline tells them to stop, empties the pipes so that nobody waits, and sees
+# them end. Two producers run now. Close it:
 
 
 # %%
@@ -688,8 +681,8 @@ running, producers()
 claim("two producers ran, and none is left when the consumer stops early", len(running) == 2 and not producers())
 
 # %% [markdown]
-# And if a producer dies, since the system kills it for its memory? A queue that both share would wait for ever. A pipe that has lost its
-# other end says so. `os._exit` ends a process on the spot:
+# And if a producer dies, since the system kills it for its memory? A queue that both share would wait for ever. A pipe
+# that has lost its other end says so. `os._exit` ends a process on the spot:
 
 # %%
 try:
@@ -703,14 +696,15 @@ told
 claim("a producer that dies is told of, and none is left", "died" in told and not producers())
 
 # %% [markdown]
-# The `DataLoader` does the same work: it watches its workers, and an error in one is raised in your loop. Write a pipeline of
-# your own only where its data set and sampler do not fit.
+# The `DataLoader` does the same work: it watches its workers, and an error in one is raised in your loop. Write a
+# pipeline of your own only where its data set and sampler do not fit.
 
 # %% [markdown]
 # ## What does a worker cost in memory?
 #
-# A forked worker shares all memory with its parent until one of the two writes to a page; then it gets a copy of that page.
-# Reading seems harmless. But every Python object holds a count of who uses it, and to read the object is to write that count.
+# A forked worker shares all memory with its parent until one of the two writes to a page; then it gets a copy of that
+# page. Reading seems harmless. But every Python object holds a count of who uses it, and to read the object is to write
+# that count.
 #
 # Here are the texts six times, as a list of Python strings, and the same bytes in one mapped file.
 
@@ -720,7 +714,7 @@ folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
 as_bytes = np.array(lines, dtype=bytes).view(np.uint8).reshape(len(lines), -1)
 np.save(Path(folder.name) / "pixels-000.npy", as_bytes)
 np.save(Path(folder.name) / "labels-000.npy", np.zeros(len(lines), dtype=np.int64))
-mapped = Shards(folder.name)
+mapped = sources.Shards(folder.name)
 print(f"{len(lines):,} texts, {as_bytes.nbytes / 1e6:.0f} MB")
 
 # %%
@@ -734,7 +728,7 @@ claim("the mapped file holds the same texts", [bytes(row).rstrip(b"\0").decode()
 # %%
 def private_bytes(source):
     parts = [slice(start, start + 520) for start in range(0, len(lines), 520)]
-    seen = DataLoader(Traced(source), sampler=parts, batch_size=None, num_workers=2)
+    seen = DataLoader(sources.Traced(source), sampler=parts, batch_size=None, num_workers=2)
     by_process = dict(list(seen))  # the last figure of each
     return min(by_process.values())
 
@@ -749,8 +743,8 @@ claim(
 
 # %% [markdown]
 # The copies come page by page, epoch after epoch, until every worker holds the whole list: people take it for a leak.
-# Spawned workers are sent it all at the start. Keep records in arrays, mapped if they are many: an array of a million numbers
-# is one Python object, with one count.
+# Spawned workers are sent it all at the start. Keep records in arrays, mapped if they are many: an array of a million
+# numbers is one Python object, with one count.
 
 # %% [markdown]
 # ## What to look for
@@ -775,19 +769,24 @@ claim(
 # ## Exercises
 #
 # 1. Give the first section's loader two workers. Predict the step from its log before you run it. Does the machine keep up?
-# 2. Let a batch parse its texts when it is first used, in the step. What does the wait share say, and what the same-batch experiment?
+# 2. Let a batch parse its texts when it is first used, in the step. What does the wait share say, and what the
+#    same-batch experiment?
 # 3. With `t_d` = 30 ms and `t_c` = 8 ms, how many workers are enough? Check with the remote source, then add two more.
 # 4. Make the decoded pictures four times as large. At which size is JPEG faster than a source of 100 MB a second?
 # 5. Let the uneven source stall for 80 ms. Why does no `prefetch_factor` help now?
-# 6. Split the stream for three workers so that each takes one stretch of it. What comes out in another order, and when does that matter?
+# 6. Split the stream for three workers so that each takes one stretch of it. What comes out in another order, and when
+#    does that matter?
 # 7. Watch the loader of your own training script for fifty steps. What does its bound say?
 
 # %% [markdown]
 # ## Sources
 #
-# - PyTorch contributors, *torch.utils.data*, 2025: workers, prefetching, persistent workers, pinned memory, seeds, iterable data sets.
-# - D. G. Murray and others, *tf.data: A Machine Learning Data Processing Framework*, VLDB 2021: supply as a pipeline with a bound.
-# - J. Mohan and others, *Analyzing and Mitigating Data Stalls in DNN Training*, VLDB 2021: stalls measured by training on data kept in place.
+# - PyTorch contributors, *torch.utils.data*, 2025: workers, prefetching, persistent workers, pinned memory, seeds,
+#   iterable data sets.
+# - D. G. Murray and others, *tf.data: A Machine Learning Data Processing Framework*, VLDB 2021: supply as a pipeline
+#   with a bound.
+# - J. Mohan and others, *Analyzing and Mitigating Data Stalls in DNN Training*, VLDB 2021: stalls measured by training
+#   on data kept in place.
 # - A. Aizman, G. Maltby and T. Breuel, *High Performance I/O For Large Scale Deep Learning*, 2019: shards.
 # - Python Software Foundation, *multiprocessing*, in The Python Standard Library, 2025: start methods, pipes.
 # - G. K. Wallace, *The JPEG Still Picture Compression Standard*, 1992: what decoding has to do.
