@@ -242,9 +242,9 @@ def test_watching_costs_less_than_5_microseconds_a_step():
             pass
         return (time.perf_counter() - start) / len(loader)
 
-    numbers = range(5_000)
-    plain = min(passes(numbers) for _ in range(20))
-    assert min(passes(watch(numbers)) for _ in range(20)) - plain < 5e-6
+    numbers = range(500)  # short passes, so that some are not interrupted
+    plain = min(passes(numbers) for _ in range(200))
+    assert min(passes(watch(numbers)) for _ in range(200)) - plain < 5e-6
 
 
 def test_the_same_batch_shows_what_supply_costs():

@@ -7,7 +7,7 @@
 # say why it is not reached. You know what each option of torch's `DataLoader` costs, and two ways in which several
 # workers can spoil an epoch without a word.
 #
-# *25 minutes to read, 30 seconds to run.*
+# *25 minutes to read, 30 seconds to run. Longer where each worker is a new Python: on macOS and Windows, not tried yet.*
 #
 # The data are two photographs, a temple in China and a flower, cut into small pieces. Which of the two does a piece come
 # from? The first cell writes them, once, to `.cache/steptime` in your home folder: 14 MB of JSON texts, arrays and JPEG files.
@@ -491,7 +491,7 @@ claim("a batch that takes no time to prepare takes at least 2 times longer from 
 # %% [markdown]
 # Workers are for preparation that takes longer than the handing over. From fast shards, read in the loop.
 #
-# On Linux a worker is a copy of your process, made in milliseconds (*fork*). On macOS and Windows it is a new Python that
+# On Linux, up to Python 3.13, a worker is a copy of your process, made in milliseconds (*fork*). On macOS and Windows it is a new Python that
 # imports everything anew (*spawn*), torch too: seconds, in every epoch. A new Python also has to find your data set by
 # its name, in a module. That is why the sources of this chapter are in a file and not in its cells:
 
