@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import time
+from contextlib import closing
 from itertools import count, islice
 
 import psutil
@@ -56,11 +57,15 @@ def hang(job):
     return job
 
 
+def producers():
+    children = [" ".join(child.cmdline()) for child in psutil.Process().children()]
+    return [child for child in children if "resource_tracker" not in child]  # multiprocessing keeps that one
+
+
 @pytest.fixture(autouse=True)
 def no_process_is_left():
     yield
-    children = [" ".join(child.cmdline()) for child in psutil.Process().children()]
-    assert not [child for child in children if "resource_tracker" not in child]  # multiprocessing keeps that one
+    assert not producers()
 
 
 @pytest.mark.parametrize("jobs", [0, 1, 3, 50])
@@ -91,6 +96,13 @@ def test_a_forgotten_pipeline_ends_its_producers():
     for batch in pipeline(square, count()):
         if batch > 10:
             break
+
+
+def test_an_error_of_the_consumer_ends_the_producers_of_a_closing_pipeline():
+    with pytest.raises(ZeroDivisionError) as caught, closing(pipeline(square, count())) as batches:
+        for batch in batches:
+            1 / (4 - batch)
+    assert caught.traceback and not producers()
 
 
 def test_the_error_is_the_producers_own():

@@ -491,9 +491,9 @@ claim("a batch that takes no time to prepare takes at least 2 times longer from 
 # %% [markdown]
 # Workers are for preparation that takes longer than the handing over. From fast shards, read in the loop.
 #
-# On Linux, up to Python 3.13, a worker is a copy of your process, made in milliseconds (*fork*). On macOS and Windows it is a new Python that
-# imports everything anew (*spawn*), torch too: seconds, in every epoch. A new Python also has to find your data set by
-# its name, in a module. That is why the sources of this chapter are in a file and not in its cells:
+# On Linux, up to Python 3.13, a worker is a copy of your process, made in milliseconds (*fork*). On macOS and Windows it
+# is a new Python that imports everything anew (*spawn*), torch too: seconds, in every epoch. A new Python also has to
+# find your data set by its name, in a module. That is why the sources of this chapter are in a file and not in its cells:
 
 # %%
 print(inspect.getsource(sources.Share))
@@ -663,9 +663,10 @@ handed_out
 claim("after 3 batches 2 x 4 more jobs are handed out, and none beyond", handed_out == 3 + 2 * 4)
 
 # %% [markdown]
-# **Shutting down** is what such programs get wrong. The consumer stops in the middle, by `break` or by an error, while
-# the producers wait with full pipes. The pipeline tells them to stop, empties the pipes so that nobody waits, and sees
-# them end. Two producers run now. Close it:
+# **Shutting down** is what such programs get wrong. The consumer stops in the middle while the producers wait with full
+# pipes. The pipeline tells them to stop, empties the pipes so that nobody waits, and sees them end. It does so when the
+# generator is closed: by `break`, when nobody holds it any more, or by `.close()`. An error keeps it for its traceback,
+# so `contextlib.closing` is safer. Two producers run now. Close them:
 
 
 # %%

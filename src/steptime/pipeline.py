@@ -20,8 +20,8 @@ def pipeline(produce, jobs, producers=2, ahead=2, context=None):
     produce: a function that other processes can import. jobs: any iterable, even without end, of small things such as
     numbers or paths. ahead: how many jobs each producer is handed at most before its batches are taken. context: of
     multiprocessing; by default that of the system.
-    The producers end with the last batch, and when the generator is closed or forgotten. An error in the consumer's loop
-    keeps it as long as the traceback is kept, in a notebook until the next error: use contextlib.closing there.
+    The producers end with the last batch, and when the generator is closed or forgotten. An error in the consumer's
+    loop keeps it as long as the traceback is kept, in a notebook until the next error: use contextlib.closing there.
     Raises what `produce` raises, with the producer's own traceback as a note; RuntimeError where a producer dies;
     ValueError where producers or ahead is less than 1.
     """
