@@ -85,14 +85,14 @@ claim(
 sizes = [4**power for power in range(9)]
 costs = [bench(net, torch.rand(size, 4), seconds=0.1).median / size for size in sizes]
 bend = next(size for size, cost in zip(sizes, costs) if cost < 2 * min(costs))
-f"{duration(costs[0])} alone, {duration(min(costs))} at best, within twice the best from {bend:,} on"
+f"{duration(costs[0])} alone, {duration(min(costs))} at best, near it from {bend:,} samples on"
 
 # %%
 canvas, axes = figure()
 axes.plot(sizes, [1e9 * cost for cost in costs], marker="o", color=COLOURS["estimate"])
 axes.axhline(1e9 * min(costs), color=COLOURS["threshold"], linestyle="--", linewidth=1)
 axes.set(xscale="log", yscale="log", xlabel="samples in a batch", ylabel="ns a sample")
-alt = f"The cost of a sample falls from {duration(costs[0])} to {duration(min(costs))}, then stays."
+alt = f"A sample costs {duration(costs[0])} alone and {duration(min(costs))} in large batches."
 Picture(
     canvas,
     alt,
@@ -162,7 +162,7 @@ print(eager)
 
 # %%
 claim(
-    "a product of 1,024 does over 100 operations a byte, the chain less than one in four bytes",
+    "a product of 1,024 does over 100 operations a byte, the chain less than 1 in 4 bytes",
     product_work.intensity > 100 and chain_work.intensity < 1 / 4,
 )
 
@@ -534,7 +534,7 @@ claim_on("CUDA", "40 small layers replayed are at least twice as fast as launche
 # %%
 for share in (0.1, 0.5, 0.9):
     print(
-        f"a part of {share:.0%}: at most {amdahl(share):.2f}x, twice as fast {amdahl(share, 2):.2f}x"
+        f"{share:.0%} of a step: {amdahl(share):.2f}x at most, {amdahl(share, 2):.2f}x at half"
     )
 
 # %% [markdown]
