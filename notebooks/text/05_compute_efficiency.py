@@ -35,7 +35,8 @@ os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
 # %% [markdown]
 # ## What does a call cost?
 #
-# A network of 60 numbers, and 256 samples for it. It can take them one by one, or many in a batch.
+# A network that does 58 multiplications and additions for a sample, and 256 samples for it. It can take them one by one, or
+# many in a batch. It is this small so that nothing but the price of calling it is left to see.
 
 # %%
 torch.manual_seed(0)
@@ -76,8 +77,9 @@ claim(
 )
 
 # %% [markdown]
-# **Why?** A call has a fixed price: Python, the choice of the kernel, memory for the result. The batch shares it. Sixteen
-# samples cost nearly as much as one.
+# **Why?** A call has a fixed price: Python finds the method, torch looks at types and shapes, chooses a kernel, and asks for memory
+# for the result; three layers, three times. The arithmetic for one sample is nothing beside that. A batch pays the
+# price once, so sixteen samples cost nearly as much as one.
 #
 # So does it go on like that? Draw it: nanoseconds a sample over the size of the batch. Where will the line bend?
 
@@ -100,8 +102,9 @@ Picture(
 )
 
 # %% [markdown]
-# There is a floor: the work itself. Beyond the bend a larger batch buys next to nothing. Does a sample in a batch of 65,536
-# still take half as long as in one of 4,096, or longer?
+# There is a floor: the work itself, which no batch can share. Beyond the bend a larger batch buys next to nothing, and where its
+# results no longer fit a cache the line may even turn up. Does a sample in a batch of 65,536 still take at least half as
+# long as in one of 4,096?
 
 # %%
 many = torch.rand(65_536, 4)
@@ -130,9 +133,12 @@ roofs = measure_roofs(seconds=1.5)
 roofs
 
 # %% [markdown]
+# The first comes from the fastest product of two matrices, the second from a sum of two arrays that fit no cache. No code on
+# this machine, however clever, does better than both, so they are called *roofs* (Williams and others, 2009).
+#
 # The quotient of a function's operations and bytes is its *arithmetic intensity*. Below the point where the roofs meet,
 # memory is the limit; above it, arithmetic. It can be counted before anything is timed. Two candidates: a product of two
-# matrices, and a chain of element-wise operators.
+# matrices, and a chain of element-wise operators, as activations, dropout and optimisers are full of.
 
 # %%
 matrix = torch.rand(1_024, 1_024)
@@ -280,8 +286,11 @@ print(graphs[0].code)
 claim("the chain is captured as one graph", len(graphs) == 1)
 
 # %% [markdown]
-# The whole chain in one piece: a backend can fuse it. **Graph breaks.** This version looks at a number and then decides. Python
-# needs the number now, so the graph must end there. How many pieces will there be?
+# The whole chain is there in one piece, so a backend can fuse it. No data went in: the graph holds what is done to any x of this
+# kind, and *guards* check at each call whether x is still of that kind.
+#
+# **Graph breaks.** This version looks at a number and then decides. Python needs the number now, so the graph must end there.
+# How many pieces will there be, and which operators are in each?
 
 
 # %%
@@ -321,7 +330,8 @@ claim("with torch.where it is one graph again", same and len(graphs) == 1)
 # %% [markdown]
 # With `fullgraph=True` a break is an error, which tells you the line. Use it on the part that must be fast.
 #
-# **Recompilations.** A graph is made for the shapes it saw. Now call it with eleven lengths. How many graphs?
+# **Recompilations.** A guard that fails means a new graph, and with a real backend a new compilation: seconds, in the middle of
+# the training. Now call the chain with eleven lengths, as texts have them. How many graphs?
 
 
 # %%
@@ -373,8 +383,9 @@ def compiled_and_counted(function, *arguments):
 
 
 # %% [markdown]
-# The chain has five operators, and each is a kernel of its own when it runs eagerly. How many kernels are left? And after
-# how many steps is the first call paid back?
+# A *kernel* is a compiled loop over the numbers of a tensor. The chain has five operators, and each is a kernel of its own when it
+# runs *eagerly*, one line of Python after the other. How many kernels are left? And after how many calls is the first
+# one paid back?
 
 
 # %%
@@ -410,13 +421,14 @@ def nothing_to_fuse():
 claim_on("a C++ compiler", "of a product alone it makes no kernel at all", nothing_to_fuse)
 
 # %% [markdown]
-# It calls the same library, by another way. Look at the roofline first: what already touches the flat roof has nothing to
-# gain from fusion.
+# It calls the same library, by another way, with guards to check on top. Look at the roofline first: what already touches the
+# flat roof has nothing to gain from fusion. What is launch-bound or memory-bound has.
 
 # %% [markdown]
 # ## What does attention keep?
 #
-# Attention compares each of N tokens with each. Written out, it makes a matrix of N x N weights, then uses it once.
+# Attention compares each of N tokens with each. Written out, it makes a matrix of N x N weights for each head, turns each row into
+# shares by softmax, and uses it once, to average the values.
 
 
 # %%
@@ -489,8 +501,13 @@ claim(
 )
 
 # %% [markdown]
+# How can it do without? A softmax needs the sum of its row, but the sum can be kept while the row goes by block by block, and what
+# was averaged before is scaled when the sum grows. For backward the blocks are computed again from query and key, with
+# the help of one number a row.
+#
 # So the block form turns a cost that grows with the square of the length into one that grows with the length. The arithmetic is
-# the same: its gain is the roofline's again, fewer bytes. Write out attention only where you need to see the weights.
+# the same or a little more: its gain is the roofline's again, fewer bytes. Write out attention only where you need to see
+# the weights. torch has no counter for the peak of memory on a CPU; what is kept for backward can be counted exactly.
 
 # %% [markdown]
 # ## [GPU] What if the launches are the limit?
@@ -574,8 +591,9 @@ parts = {
 rank(parts)
 
 # %% [markdown]
-# The bound is known before a line is written. A perfect optimiser gains a few percent. Believe it, and check it: leave one part out
-# altogether, which is faster than any rewriting of it, and race the rest against the whole step.
+# The bound is known before a line is written. A perfect optimiser, one that takes no time at all, gains a few percent; a perfect
+# shift makes the step several times faster. Do not believe it, check it: leave one part out altogether, which is faster
+# than any rewriting of it, and race the rest against the whole step.
 
 
 # %%
@@ -607,8 +625,8 @@ claim("without the shift the step is at least twice as fast", without_shift.at_l
 # %% [markdown]
 # ## How many threads?
 #
-# torch cuts one large operation into pieces for several *intra-op threads*. NumPy's products have threads of their own. Does
-# setting the one set the other?
+# torch cuts one large operation into pieces for several *intra-op threads*, as many as there are cores unless told otherwise.
+# NumPy's products have threads of their own, in a library of their own. Does setting the one set the other?
 
 
 # %%
