@@ -35,8 +35,8 @@ os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
 # %% [markdown]
 # ## What does a call cost?
 #
-# A network that does 58 multiplications and additions for a sample, and 256 samples for it. It can take them one by one, or
-# many in a batch. It is this small so that nothing but the price of calling it is left to see.
+# A network of 58 numbers, so 48 multiplications and as many additions for a sample, and 256 samples for it. It can take
+# them one by one, or many in a batch. It is this small so that nothing but the price of calling it is left to see.
 
 # %%
 torch.manual_seed(0)
@@ -57,8 +57,8 @@ def in_batches(size, x):
 torch.equal(in_batches(1, samples), in_batches(256, samples))
 
 # %% [markdown]
-# Do not count on it. For another shape the library may take another kernel, which adds in another order. So ask for equality
-# to rounding. Then guess: how much cheaper is a sample in a batch of 16, and in one of 256?
+# Do not count on it. For another shape the library may take another kernel, which adds in another order. So ask for
+# equality to rounding. Then guess: how much cheaper is a sample in a batch of 16, and in one of 256?
 
 # %%
 by_16 = compare(partial(in_batches, 1), partial(in_batches, 16), samples, same=1e-5, guess=16)
@@ -77,9 +77,9 @@ claim(
 )
 
 # %% [markdown]
-# **Why?** A call has a fixed price: Python finds the method, torch looks at types and shapes, chooses a kernel, and asks for memory
-# for the result; three layers, three times. The arithmetic for one sample is nothing beside that. A batch pays the
-# price once, so sixteen samples cost nearly as much as one.
+# **Why?** A call has a fixed price: Python finds the method, torch looks at types and shapes, chooses a kernel, and asks
+# for memory for the result; three layers, three times. The arithmetic for one sample is nothing beside that. A batch pays
+# the price once, so sixteen samples cost nearly as much as one.
 #
 # So does it go on like that? Draw it: nanoseconds a sample over the size of the batch. Where will the line bend?
 
@@ -102,9 +102,9 @@ Picture(
 )
 
 # %% [markdown]
-# There is a floor: the work itself, which no batch can share. Beyond the bend a larger batch buys next to nothing, and where its
-# results no longer fit a cache the line may even turn up. Does a sample in a batch of 65,536 still take at least half as
-# long as in one of 4,096?
+# There is a floor: the work itself, which no batch can share. Beyond the bend a larger batch buys next to nothing, and
+# where its results no longer fit a cache the line may even turn up. Does a sample in a batch of 65,536 still take at
+# least half as long as in one of 4,096?
 
 # %%
 many = torch.rand(65_536, 4)
@@ -119,22 +119,22 @@ claim(
 )
 
 # %% [markdown]
-# Throughput alone does not choose the batch. It also decides how many steps the training takes, as
-# [chapter 01](01_measurement.ipynb) shows. Take the smallest batch near the floor that still learns well.
+# Throughput alone does not choose the batch. It also decides how many steps the training takes, as [chapter
+# 01](01_measurement.ipynb) shows. Take the smallest batch near the floor that still learns well.
 
 # %% [markdown]
 # ## Which of the two roofs?
 #
-# A processor does so many operations on numbers a second (*FLOP/s*), and memory brings so many bytes. A function that wants
-# both takes at least the longer of the two times. What are the limits here? One thread, numbers of 32 bits.
+# A processor does so many operations on numbers a second (*FLOP/s*), and memory brings so many bytes. A function that
+# wants both takes at least the longer of the two times. What are the limits here? One thread, numbers of 32 bits.
 
 # %%
 roofs = measure_roofs(seconds=1.5)
 roofs
 
 # %% [markdown]
-# The first comes from the fastest product of two matrices, the second from a sum of two arrays that fit no cache. No code on
-# this machine, however clever, does better than both, so they are called *roofs* (Williams and others, 2009).
+# The first comes from the fastest product of two matrices, the second from a sum of two arrays that fit no cache. No code
+# on this machine, however clever, does better than both, so they are called *roofs* (Williams and others, 2009).
 #
 # The quotient of a function's operations and bytes is its *arithmetic intensity*. Below the point where the roofs meet,
 # memory is the limit; above it, arithmetic. It can be counted before anything is timed. Two candidates: a product of two
@@ -150,8 +150,8 @@ def chain(x):
 
 
 # %% [markdown]
-# How many operations a byte does each do? Count on paper: the product does 2 x 1,024^3 operations on three matrices. The chain
-# has five operators; each reads one array or two, and writes one.
+# How many operations a byte does each do? Count on paper: the product does 2 x 1,024^3 operations on three matrices. The
+# chain has five operators; each reads one array or two, and writes one.
 
 # %%
 product_work, chain_work = work_of(torch.mm, matrix, matrix), work_of(chain, x)
@@ -173,8 +173,8 @@ claim(
 )
 
 # %% [markdown]
-# The product lives under the flat roof. The chain lives under the slope: the arithmetic units wait for memory nearly all the
-# time, so a processor that calculates faster would not help it. How many times more operations a second does the
+# The product lives under the flat roof. The chain lives under the slope: the arithmetic units wait for memory nearly all
+# the time, so a processor that calculates faster would not help it. How many times more operations a second does the
 # product do? Take both in turns, so that the ratio has an interval.
 
 
@@ -197,8 +197,8 @@ rates
 claim("the product does at least 8 times the operations a second", rates.at_least(8))
 
 # %% [markdown]
-# **Two ways out.** Numbers of 16 bits halve the bytes. And *fusion*: do all five operators on a number while it is at hand, and
-# only then fetch the next. It reads x once, writes once, and does the same arithmetic.
+# **Two ways out.** Numbers of 16 bits halve the bytes. And *fusion*: do all five operators on a number while it is at
+# hand, and only then fetch the next. It reads x once, writes once, and does the same arithmetic.
 
 # %%
 fused_work = work_of(chain, x, fused=True)
@@ -215,8 +215,8 @@ claim(
 claim("numbers of 16 bits halve what it moves", 2 * halved_work.bytes == chain_work.bytes)
 
 # %% [markdown]
-# Some fusions are there already, if you know the operator. a + 3b is two of them, or one. Count the bytes before you run this: how
-# many times faster can it get?
+# Some fusions are there already, if you know the operator. a + 3b is two of them, or one. Count the bytes before you run
+# this: how many times faster can it get?
 
 # %%
 a, b = torch.rand(2**22), torch.rand(2**22)
@@ -243,15 +243,15 @@ claim(
 )
 
 # %% [markdown]
-# The bytes said what to expect, within what the caches and the memory for the result do to it. For a chain that nobody has
-# written an operator for there is a compiler. That is what the next two sections are about.
+# The bytes said what to expect, within what the caches and the memory for the result do to it. For a chain that nobody
+# has written an operator for there is a compiler. That is what the next two sections are about.
 
 # %% [markdown]
 # ## What does torch.compile capture?
 #
-# `torch.compile` runs your function once, writes down the operators it calls, and hands that *graph* to a *backend*, which
-# turns it into code. Here is a backend that only keeps the graph and runs it as it is. It needs no compiler, so it shows what is
-# captured, anywhere.
+# `torch.compile` runs your function once, writes down the operators it calls, and hands that *graph* to a *backend*,
+# which turns it into code. Here is a backend that only keeps the graph and runs it as it is. It needs no compiler, so it
+# shows what is captured, anywhere.
 
 
 # %%
@@ -286,11 +286,11 @@ print(graphs[0].code)
 claim("the chain is captured as one graph", len(graphs) == 1)
 
 # %% [markdown]
-# The whole chain is there in one piece, so a backend can fuse it. No data went in: the graph holds what is done to any x of this
-# kind, and *guards* check at each call whether x is still of that kind.
+# The whole chain is there in one piece, so a backend can fuse it. No data went in: the graph holds what is done to any x
+# of this kind, and *guards* check at each call whether x is still of that kind.
 #
-# **Graph breaks.** This version looks at a number and then decides. Python needs the number now, so the graph must end there.
-# How many pieces will there be, and which operators are in each?
+# **Graph breaks.** This version looks at a number and then decides. Python needs the number now, so the graph must end
+# there. How many pieces will there be, and which operators are in each?
 
 
 # %%
@@ -311,8 +311,8 @@ for graph in graphs:
 claim("a decision in the middle breaks it into two graphs", same and len(graphs) == 2)
 
 # %% [markdown]
-# Two pieces, and a trip back to Python in between; on a GPU the decision also waits for the device. `.item()`, `print` and a
-# library that torch does not know do the same. The cure is to say the choice in torch's own words.
+# Two pieces, and a trip back to Python in between; on a GPU the decision also waits for the device. `.item()`, `print`
+# and a library that torch does not know do the same. The cure is to say the choice in torch's own words.
 
 
 # %%
@@ -330,8 +330,8 @@ claim("with torch.where it is one graph again", same and len(graphs) == 1)
 # %% [markdown]
 # With `fullgraph=True` a break is an error, which tells you the line. Use it on the part that must be fast.
 #
-# **Recompilations.** A guard that fails means a new graph, and with a real backend a new compilation: seconds, in the middle of
-# the training. Now call the chain with eleven lengths, as texts have them. How many graphs?
+# **Recompilations.** A guard that fails means a new graph, and with a real backend a new compilation: seconds, in the
+# middle of the training. Now call the chain with eleven lengths, as texts have them. How many graphs?
 
 
 # %%
@@ -351,8 +351,8 @@ print(f"{by_default} by default, {one_each} with dynamic=False")
 claim("eleven lengths make two graphs", by_default == 2)
 
 # %% [markdown]
-# At the second length torch notices that lengths vary and makes a graph for any length. Told not to, it makes one for each until a
-# limit, eight as it comes, and then gives up without an error: the other three lengths run as if you had
+# At the second length torch notices that lengths vary and makes a graph for any length. Told not to, it makes one for
+# each until a limit, eight as it comes, and then gives up without an error: the other three lengths run as if you had
 # never compiled. It only warns, and here the warning was turned off.
 
 # %%
@@ -362,8 +362,8 @@ claim("with dynamic=False each length is a graph, up to the limit", one_each == 
 # %% [markdown]
 # ## What does a compiler make of it?
 #
-# On a CPU the usual backend, *inductor*, writes C++ and compiles it. Count what it writes, and time its first call. This needs a
-# C++ compiler; where there is none the section says so and goes on.
+# On a CPU the usual backend, *inductor*, writes C++ and compiles it. Count what it writes, and time its first call. This
+# needs a C++ compiler; where there is none the section says so and goes on.
 
 
 # %%
@@ -383,9 +383,9 @@ def compiled_and_counted(function, *arguments):
 
 
 # %% [markdown]
-# A *kernel* is a compiled loop over the numbers of a tensor. The chain has five operators, and each is a kernel of its own when it
-# runs *eagerly*, one line of Python after the other. How many kernels are left? And after how many calls is the first
-# one paid back?
+# A *kernel* is a compiled loop over the numbers of a tensor. The chain has five operators, and each is a kernel of its
+# own when it runs *eagerly*, one line of Python after the other. How many kernels are left? And after how many calls is
+# the first one paid back?
 
 
 # %%
@@ -402,11 +402,11 @@ def one_kernel():
 claim_on("a C++ compiler", "the compiler makes one kernel of five operators", one_kernel)
 
 # %% [markdown]
-# One kernel reads x once and writes once: the roofline's second way out, written for you. The price is the first call. A script
-# that runs a few hundred steps may never see the gain; a training of days does.
+# One kernel reads x once and writes once: the roofline's second way out, written for you. The price is the first call. A
+# script that runs a few hundred steps may never see the gain; a training of days does.
 #
-# **Where it does not help.** A product of two matrices is one call of a library that people have tuned for decades. What is there
-# left to fuse?
+# **Where it does not help.** A product of two matrices is one call of a library that people have tuned for decades. What
+# is there left to fuse?
 
 
 # %%
@@ -421,14 +421,14 @@ def nothing_to_fuse():
 claim_on("a C++ compiler", "of a product alone it makes no kernel at all", nothing_to_fuse)
 
 # %% [markdown]
-# It calls the same library, by another way, with guards to check on top. Look at the roofline first: what already touches the
-# flat roof has nothing to gain from fusion. What is launch-bound or memory-bound has.
+# It calls the same library, by another way, with guards to check on top. Look at the roofline first: what already touches
+# the flat roof has nothing to gain from fusion. What is launch-bound or memory-bound has.
 
 # %% [markdown]
 # ## What does attention keep?
 #
-# Attention compares each of N tokens with each. Written out, it makes a matrix of N x N weights for each head, turns each row into
-# shares by softmax, and uses it once, to average the values.
+# Attention compares each of N tokens with each. Written out, it makes a matrix of N x N weights for each head, turns each
+# row into shares by softmax, and uses it once, to average the values.
 
 
 # %%
@@ -443,8 +443,8 @@ def tokens(count):
 
 
 # %% [markdown]
-# `scaled_dot_product_attention` computes the same in blocks and never holds the matrix (Dao and others, 2022). Equal first, in
-# float32:
+# `scaled_dot_product_attention` computes the same in blocks and never holds the matrix (Dao and others, 2022). Equal
+# first, in float32:
 
 # %%
 race = compare(written_out, scaled_dot_product_attention, *tokens(512), same=1e-5, budget=2)
@@ -454,8 +454,8 @@ race
 claim("both forms of attention agree to 1e-5", race.same)
 
 # %% [markdown]
-# **What is kept for backward?** What the gradient will need is saved while the forward pass runs. torch lets you watch: a hook sees
-# each tensor that is saved. Count the bytes, each piece of memory once.
+# **What is kept for backward?** What the gradient will need is saved while the forward pass runs. torch lets you watch: a
+# hook sees each tensor that is saved. Count the bytes, each piece of memory once.
 
 
 # %%
@@ -473,7 +473,8 @@ def kept(function, *arguments):
 
 
 # %% [markdown]
-# Four heads, 1,024 tokens, 32 numbers each: a query of 0.5 MiB. How many MiB does either form keep? And for twice the tokens?
+# Four heads, 1,024 tokens, 32 numbers each: a query of 0.5 MiB. How many MiB does either form keep? And for twice the
+# tokens?
 
 # %%
 bytes_kept = {
@@ -501,20 +502,21 @@ claim(
 )
 
 # %% [markdown]
-# How can it do without? A softmax needs the sum of its row, but the sum can be kept while the row goes by block by block, and what
-# was averaged before is scaled when the sum grows. For backward the blocks are computed again from query and key, with
-# the help of one number a row.
+# How can it do without? A softmax needs the sum of its row, but the sum can be kept while the row goes by block by block,
+# and what was averaged before is scaled when the sum grows. For backward the blocks are computed again from query and
+# key, with the help of one number a row.
 #
-# So the block form turns a cost that grows with the square of the length into one that grows with the length. The arithmetic is
-# the same or a little more: its gain is the roofline's again, fewer bytes. Write out attention only where you need to see
-# the weights. torch has no counter for the peak of memory on a CPU; what is kept for backward can be counted exactly.
+# So the block form turns a cost that grows with the square of the length into one that grows with the length. The
+# arithmetic is the same or a little more: its gain is the roofline's again, fewer bytes. Write out attention only where
+# you need to see the weights. torch has no counter for the peak of memory on a CPU; what is kept for backward can be
+# counted exactly.
 
 # %% [markdown]
 # ## [GPU] What if the launches are the limit?
 #
-# On a GPU each kernel is launched from the CPU, some microseconds each. Where kernels are shorter than that, the GPU waits for
-# Python. A *CUDA graph* records the launches once and replays all of them with one call, on the same memory. So a
-# new input is copied into the buffer of the old one.
+# On a GPU each kernel is launched from the CPU, some microseconds each. Where kernels are shorter than that, the GPU
+# waits for Python. A *CUDA graph* records the launches once and replays all of them with one call, on the same memory. So
+# a new input is copied into the buffer of the old one.
 
 
 # %%
@@ -555,8 +557,9 @@ for share in (0.1, 0.5, 0.9):
     )
 
 # %% [markdown]
-# Here is a step in three parts. Each image is shifted by a row or a column, one after the other; a small network is trained
-# on them; a running mean of the loss is kept. Somebody wants to write a faster optimiser for it. Guess the three shares first.
+# Here is a step in three parts. Each image is shifted by a row or a column, one after the other; a small network is
+# trained on them; a running mean of the loss is kept. Somebody wants to write a faster optimiser for it. Guess the three
+# shares first.
 
 # %%
 torch.manual_seed(0)
@@ -591,9 +594,9 @@ parts = {
 rank(parts)
 
 # %% [markdown]
-# The bound is known before a line is written. A perfect optimiser, one that takes no time at all, gains a few percent; a perfect
-# shift makes the step several times faster. Do not believe it, check it: leave one part out altogether, which is faster
-# than any rewriting of it, and race the rest against the whole step.
+# The bound is known before a line is written. A perfect optimiser, one that takes no time at all, gains a few percent; a
+# perfect shift makes the step several times faster. Do not believe it, check it: leave one part out altogether, which is
+# faster than any rewriting of it, and race the rest against the whole step.
 
 
 # %%
@@ -619,14 +622,14 @@ claim(
 claim("without the shift the step is at least twice as fast", without_shift.at_least(2))
 
 # %% [markdown]
-# Rank the parts by their bound before you touch any. Then do it again: once the largest part is mended, another one is the
-# largest.
+# Rank the parts by their bound before you touch any. Then do it again: once the largest part is mended, another one is
+# the largest.
 
 # %% [markdown]
 # ## How many threads?
 #
-# torch cuts one large operation into pieces for several *intra-op threads*, as many as there are cores unless told otherwise.
-# NumPy's products have threads of their own, in a library of their own. Does setting the one set the other?
+# torch cuts one large operation into pieces for several *intra-op threads*, as many as there are cores unless told
+# otherwise. NumPy's products have threads of their own, in a library of their own. Does setting the one set the other?
 
 
 # %%
@@ -651,8 +654,8 @@ claim(
 )
 
 # %% [markdown]
-# **How many are enough?** Time a large product and a small one with one thread, with one for each core, and with four for each
-# core. The last is called *oversubscribed*: more threads want to run than can. It happens when each of several
+# **How many are enough?** Time a large product and a small one with one thread, with one for each core, and with four for
+# each core. The last is called *oversubscribed*: more threads want to run than can. It happens when each of several
 # workers brings its own threads.
 
 
@@ -672,11 +675,12 @@ for count in dict.fromkeys([1, machine.usable_cores(), 4 * machine.usable_cores(
     print(f"{count:>3} threads: {duration(large)} for 1,024, {duration(small)} for 64")
 
 # %% [markdown]
-# No claim here: your neighbours decide. On idle cores the large product gains nearly what the cores give, and the small one
-# nothing. With more threads than cores, or beside busy programs, the pieces wait for the one that got no core.
+# No claim here: your neighbours decide. On idle cores the large product gains nearly what the cores give, and the small
+# one nothing. With more threads than cores, or beside busy programs, the pieces wait for the one that got no core.
 #
-# So count: processes times threads, against the cores you may use. A `DataLoader` gives each of its workers one torch thread. A
-# worker that computes with NumPy brings as many threads as the library likes, unless `OMP_NUM_THREADS` says otherwise.
+# So count: processes times threads, against the cores you may use. A `DataLoader` gives each of its workers one torch
+# thread. A worker that computes with NumPy brings as many threads as the library likes, unless `OMP_NUM_THREADS` says
+# otherwise.
 #
 # And threads change the answer's last digits, because pieces are added up in another order.
 

@@ -3,8 +3,9 @@
 #
 # **How few bits are enough, and do they make it faster?**
 #
-# After this chapter you know what the two kinds of 16-bit numbers can hold, what goes wrong in training and what mends it, what
-# `autocast` really does, and how to find out whether 16 bits are faster on the machine at hand. Here they may be slower.
+# After this chapter you know what the two kinds of 16-bit numbers can hold, what goes wrong in training and what mends
+# it, what `autocast` really does, and how to find out whether 16 bits are faster on the machine at hand. Here they may be
+# slower.
 #
 # *25 minutes to read, 20 seconds to run.*
 
@@ -39,9 +40,9 @@ def digits(count):
 # %% [markdown]
 # ## What fits into 16 bits?
 #
-# A floating-point number has a sign, an *exponent*, which sets how far it reaches, and a *mantissa*, which sets how fine its steps
-# are. float32 has 8 and 23 bits for them. With 16 bits one must choose: *fp16* (`torch.float16`) takes 5 and 10,
-# *bf16* (`torch.bfloat16`) 8 and 7. Here is one third:
+# A floating-point number has a sign, an *exponent*, which sets how far it reaches, and a *mantissa*, which sets how fine
+# its steps are. float32 has 8 and 23 bits for them. With 16 bits one must choose: *fp16* (`torch.float16`) takes 5 and
+# 10, *bf16* (`torch.bfloat16`) 8 and 7. Here is one third:
 
 
 # %%
@@ -60,12 +61,12 @@ for dtype, exponent in formats.items():
     print(f"{str(dtype)[6:]:<9} {bits(1 / 3, dtype, exponent)}")
 
 # %% [markdown]
-# Read it like this. The first bit is the sign. The second group is the exponent: 01111101 is 125, and 127 stands for 2^0, so the
-# number begins with 2^-2. The last group holds what follows after "1." in base two. One third is 1.010101... times one
-# quarter, in all three; they differ in where they stop.
+# Read it like this. The first bit is the sign. The second group is the exponent: 01111101 is 125, and 127 stands for 2^0,
+# so the number begins with 2^-2. The last group holds what follows after "1." in base two. One third is 1.010101... times
+# one quarter, in all three; they differ in where they stop.
 #
-# bf16 is the first half of a float32, rounded. That is why a conversion between the two costs nearly nothing. What do the bits
-# mean for the largest number, the smallest above 0, and the step from 1 to the next number?
+# bf16 is the first half of a float32, rounded. That is why a conversion between the two costs nearly nothing. What do the
+# bits mean for the largest number, the smallest above 0, and the step from 1 to the next number?
 
 # %%
 for dtype in formats:
@@ -73,7 +74,8 @@ for dtype in formats:
     print(f"{str(dtype)[6:]:<9} {info.max:.3g} {info.smallest_normal:.3g} {info.eps:.3g}")
 
 # %% [markdown]
-# (Below its smallest normal number each of them has a few more, with fewer and fewer bits: fp16 goes down to 6e-8 that way.)
+# (Below its smallest normal number each of them has a few more, with fewer and fewer bits: fp16 goes down to 6e-8 that
+# way.)
 #
 # How far does fp16 reach? Put 70,000 into each. A sum of squares in a layer gets there sooner than one thinks.
 
@@ -110,16 +112,17 @@ last
 claim("bf16 counts by ones to 256, fp16 to 2,048", list(last.values()) == [256, 2_048])
 
 # %% [markdown]
-# From there on 1 is at most half a step, and is rounded away. This is no rare case: a mean over 1,024 values adds up 1,024 of
-# them. So nobody adds up a long sum in 16 bits. A product of matrices in 16 bits takes its factors in 16 bits, adds up in
-# float32 inside, and rounds once, at the end.
+# From there on 1 is at most half a step, and is rounded away. This is no rare case: a mean over 1,024 values adds up
+# 1,024 of them. So nobody adds up a long sum in 16 bits. A product of matrices in 16 bits takes its factors in 16 bits,
+# adds up in float32 inside, and rounds once, at the end.
 
 # %% [markdown]
 # ## Which gradients vanish?
 #
-# Below 6e-8 fp16 has nothing but 0: a number that falls there *underflows*. Are there gradients so small? At the start of a training
-# hardly any. They shrink as the network gets better, for a digit that is right already asks for no change. So train the
-# network on digits for a while, in float32, then draw the size of its gradients. Guess where the middle lies: at 2^-5, 2^-15, 2^-25?
+# Below 6e-8 fp16 has nothing but 0: a number that falls there *underflows*. Are there gradients so small? At the start of
+# a training hardly any. They shrink as the network gets better, for a digit that is right already asks for no change. So
+# train the network on digits for a while, in float32, then draw the size of its gradients. Guess where the middle lies:
+# at 2^-5, 2^-15, 2^-25?
 
 # %%
 net, (x, labels) = network(), digits(512)
@@ -153,8 +156,8 @@ alt = f"Most gradients lie around 2^{sizes.median():.0f}; fp16 ends at 2^-24."
 Picture(canvas, alt, "What lies left of the dashed line is 0 in fp16.")
 
 # %% [markdown]
-# The range is wide, far wider than that of the weights, and its lower end is cut off in fp16. Now the same network in fp16,
-# forward and backward. Which share of those gradients, none of them 0 in float32, is 0?
+# The range is wide, far wider than that of the weights, and its lower end is cut off in fp16. Now the same network in
+# fp16, forward and backward. Which share of those gradients, none of them 0 in float32, is 0?
 
 # %%
 half = network().half()
@@ -170,10 +173,10 @@ def vanished(found):
 # %% [markdown]
 # A weight whose gradient is 0 does not learn. It gets no smaller step; it gets none.
 #
-# **The cure.** There is room at the other end: the largest gradients lie far below 65,504. So multiply the loss by 1,024 before the
-# backward pass. By the chain rule all gradients are then 1,024 times as large, on their way through the layers too, and the
-# whole picture moves ten places to the right. Divide at the end, in float32, where nothing underflows. This is
-# *loss scaling* (Micikevicius and others, 2018). One multiplication by a power of two rounds nothing.
+# **The cure.** There is room at the other end: the largest gradients lie far below 65,504. So multiply the loss by 1,024
+# before the backward pass. By the chain rule all gradients are then 1,024 times as large, on their way through the layers
+# too, and the whole picture moves ten places to the right. Divide at the end, in float32, where nothing underflows. This
+# is *loss scaling* (Micikevicius and others, 2018). One multiplication by a power of two rounds nothing.
 
 # %%
 scaled = gradients(half, x.half(), scale=1_024).float() / 1_024
@@ -200,15 +203,15 @@ claim(
 # %% [markdown]
 # ## What if the scale is too large?
 #
-# Then something overflows: infinity, and after it no number at all. Too small a scale loses gradients, too large a one loses
-# the step, and what is right changes while the network learns. `torch.amp.GradScaler` searches for it all the time:
+# Then something overflows: infinity, and after it no number at all. Too small a scale loses gradients, too large a one
+# loses the step, and what is right changes while the network learns. `torch.amp.GradScaler` searches for it all the time:
 #
 # - `scale(loss)` multiplies the loss, so that backward gives scaled gradients;
 # - `step(optimiser)` divides them again and looks whether all are finite. If so it steps; if not it skips this step;
 # - `update()` halves the scale after a skipped step. After some good steps in a row it doubles the scale and tries its luck.
 #
-# As it comes it starts at 65,536 and waits for 2,000 good steps. Here it starts far too high, at 2^32, and waits for five. What
-# will the scale do in forty steps? Draw the curve in your head first.
+# As it comes it starts at 65,536 and waits for 2,000 good steps. Here it starts far too high, at 2^32, and waits for
+# five. What will the scale do in forty steps? Draw the curve in your head first.
 
 # %%
 net, (x, labels) = network(), digits(64)
@@ -263,17 +266,17 @@ claim(
 )
 
 # %% [markdown]
-# First it falls until nothing overflows. Then it climbs by one step too far, falls back, and climbs again. So in fp16 a skipped
-# step now and then is no fault; it is how the scale finds its place. Each costs one batch. If the scale falls without end,
-# some gradient is infinite at any scale, and something is wrong with the model or its data.
+# First it falls until nothing overflows. Then it climbs by one step too far, falls back, and climbs again. So in fp16 a
+# skipped step now and then is no fault; it is how the scale finds its place. Each costs one batch. If the scale falls
+# without end, some gradient is infinite at any scale, and something is wrong with the model or its data.
 #
 # Clip gradients only after `scaler.unscale_(optimiser)`: before that they are as large as the scale makes them.
 
 # %% [markdown]
 # ## Why are the weights kept in 32 bits?
 #
-# The other half of the recipe. An update is much smaller than the weight it is taken from: the learning rate sees to that. A
-# weight of 1 gets a hundred updates of 0.001 each. Predict the three results.
+# The other half of the recipe. An update is much smaller than the weight it is taken from: the learning rate sees to
+# that. A weight of 1 gets a hundred updates of 0.001 each. Predict the three results.
 
 
 # %%
@@ -293,11 +296,11 @@ claim("in bf16 a hundred updates of 0.001 leave 1 at 1", results[torch.bfloat16]
 claim("in float32 they make it 0.9", abs(results[torch.float32] - 0.9) < 1e-5)
 
 # %% [markdown]
-# Below 1 the steps of bf16 are 1 / 256 = 0.004. An update of 0.001 is less than half of that, so it is rounded away, and a
-# hundred times nothing is nothing. fp16's steps are eight times as fine: it arrives, a little off.
+# Below 1 the steps of bf16 are 1 / 256 = 0.004. An update of 0.001 is less than half of that, so it is rounded away, and
+# a hundred times nothing is nothing. fp16's steps are eight times as fine: it arrives, a little off.
 #
-# Does this happen to real weights? One step of SGD with a learning rate of 0.01, on the digits. Which share of the weights
-# that do have a gradient does not move?
+# Does this happen to real weights? One step of SGD with a learning rate of 0.01, on the digits. Which share of the
+# weights that do have a gradient does not move?
 
 
 # %%
@@ -319,18 +322,18 @@ claim("in float32 less than 2 % of the weights stay where they are", shares[0] <
 claim("in bf16 over a third do", shares[1] > 1 / 3)
 
 # %% [markdown]
-# Two thirds of the layer stand still in a step that was meant for all of it. So *mixed precision* keeps the weights in float32, the
-# *master weights*, and only computes in 16 bits. An update that is too small to show in the copy is still there in the
-# master, and after some more of them the copy moves. That costs memory: four bytes a weight beside the two that the
-# products use. Gradients may well be in 16 bits; what must not be is the sum of many updates.
+# Two thirds of the layer stand still in a step that was meant for all of it. So *mixed precision* keeps the weights in
+# float32, the *master weights*, and only computes in 16 bits. An update that is too small to show in the copy is still
+# there in the master, and after some more of them the copy moves. That costs memory: four bytes a weight beside the two
+# that the products use. Gradients may well be in 16 bits; what must not be is the sum of many updates.
 
 # %% [markdown]
 # ## What does autocast choose?
 #
-# Inside of a `torch.autocast` block torch decides for each operator in which type it runs. It casts the inputs, and keeps the
-# copies of weights for as long as the block lasts. What it decides depends on the device, and changes from version to
-# version. Do not believe a table in a book; print yours. Here are eight operators, some given float32 and some bf16. Which
-# results will be float32?
+# Inside of a `torch.autocast` block torch decides for each operator in which type it runs. It casts the inputs, and keeps
+# the copies of weights for as long as the block lasts. What it decides depends on the device, and changes from version to
+# version. Do not believe a table in a book; print yours. Here are eight operators, some given float32 and some bf16.
+# Which results will be float32?
 
 # %%
 matrix, labels = torch.rand(8, 8), torch.arange(8)
@@ -362,13 +365,13 @@ losses = chosen["cross_entropy of bf16"], chosen["mse_loss of bf16"]
 claim("autocast takes bf16 to float32 for a loss", set(losses) == {torch.float32})
 
 # %% [markdown]
-# Products are where the arithmetic is, and their sums are in float32 inside: 16 bits. Losses are where small differences count:
-# float32. On a CPU softmax, sums and layer_norm take what they are given; on CUDA they go to float32, for they add up many
-# numbers. Whatever autocast does not know, gelu say, runs in the type of its input.
+# Products are where the arithmetic is, and their sums are in float32 inside: 16 bits. Losses are where small differences
+# count: float32. On a CPU softmax, sums and layer_norm take what they are given; on CUDA they go to float32, for they add
+# up many numbers. Whatever autocast does not know, gelu say, runs in the type of its input.
 #
-# **And the weights?** They stay in float32, as the last section asks; a copy is made for the product. Let `backward` run outside of the
-# block. Each operator's gradient takes the type that its forward had, whatever the block says, and arrives at the weight
-# as float32.
+# **And the weights?** They stay in float32, as the last section asks; a copy is made for the product. Let `backward` run
+# outside of the block. Each operator's gradient takes the type that its forward had, whatever the block says, and arrives
+# at the weight as float32.
 
 
 # %%
@@ -396,16 +399,18 @@ claim(
 )
 
 # %% [markdown]
-# float32 on the outside, the accuracy of bf16 on the inside. With bf16 that is all: no scaler. With fp16 use the scaler too.
+# float32 on the outside, the accuracy of bf16 on the inside. With bf16 that is all: no scaler. With fp16 use the scaler
+# too.
 #
-# Old texts write `torch.cuda.amp.autocast` and `torch.cuda.amp.GradScaler`. They are deprecated; `torch.amp` serves all devices.
+# Old texts write `torch.cuda.amp.autocast` and `torch.cuda.amp.GradScaler`. They are deprecated; `torch.amp` serves all
+# devices.
 
 # %% [markdown]
 # ## How far off is the answer?
 #
-# To judge a precision one needs a better one: float64. The untrained network, 1,024 images, five seeds. The distance is the largest
-# difference, divided by the largest score. Guess how many digits float32 gets right, and how many bf16. And of 1,024 classes,
-# how many come out differently?
+# To judge a precision one needs a better one: float64. The untrained network, 1,024 images, five seeds. The distance is
+# the largest difference, divided by the largest score. Guess how many digits float32 gets right, and how many bf16. And
+# of 1,024 classes, how many come out differently?
 
 # %%
 x, _ = digits(1_024)
@@ -440,18 +445,18 @@ claim("bf16 is 1e-3 to 5e-2 from it", min(narrows) > 1e-3 and max(narrows) < 5e-
 claim("the class is the same for at least 97 digits in 100", min(agreed) >= 0.97)
 
 # %% [markdown]
-# 7 bits of mantissa give steps of 1 / 128 of a number; half of that is 0.4 %, which is what you see. It does not grow with the 64
-# products that are added up, because they are added in float32.
+# 7 bits of mantissa give steps of 1 / 128 of a number; half of that is 0.4 %, which is what you see. It does not grow
+# with the 64 products that are added up, because they are added in float32.
 #
-# So a tolerance must fit the precision: 1e-5 would call every bf16 network wrong, and 0.1 would let mistakes pass. The classes
-# that flip are those where two scores were nearly equal. Whether training still ends at the same accuracy is another
-# question, for chapter 08.
+# So a tolerance must fit the precision: 1e-5 would call every bf16 network wrong, and 0.1 would let mistakes pass. The
+# classes that flip are those where two scores were nearly equal. Whether training still ends at the same accuracy is
+# another question, for chapter 08.
 
 # %% [markdown]
 # ## Is it faster here?
 #
-# 16 bits halve the bytes, so what is bound by memory can be up to twice as fast, anywhere. Arithmetic is faster only where the
-# hardware has units for it. Ask it: AVX-512 with its bf16 instructions or AMX on a CPU, tensor cores on a GPU.
+# 16 bits halve the bytes, so what is bound by memory can be up to twice as fast, anywhere. Arithmetic is faster only
+# where the hardware has units for it. Ask it: AVX-512 with its bf16 instructions or AMX on a CPU, tensor cores on a GPU.
 
 # %%
 print("CPU:", torch.backends.cpu.get_cpu_capability())
@@ -495,12 +500,12 @@ claim(
 )
 
 # %% [markdown]
-# No claim about speed, for your hardware decides. On the machine these lines were stored on, a CPU without units for bf16, the
-# product is tens of times *slower*, and autocast would slow its training down by as much. fp16 is no better there. A speed-up
-# that somebody measured on another machine says nothing about yours.
+# No claim about speed, for your hardware decides. On the machine these lines were stored on, a CPU without units for
+# bf16, the product is tens of times *slower*, and autocast would slow its training down by as much. fp16 is no better
+# there. A speed-up that somebody measured on another machine says nothing about yours.
 #
-# **Memory is saved in any case.** Count what a forward pass keeps for backward, with and without autocast, at 1,024 digits. Which
-# part of the bytes will be left?
+# **Memory is saved in any case.** Count what a forward pass keeps for backward, with and without autocast, at 1,024
+# digits. Which part of the bytes will be left?
 
 
 # %%
@@ -525,12 +530,12 @@ f"{in_float32:,} bytes in float32, {in_bf16:,} with autocast"
 claim("autocast keeps less than 0.6 of the bytes for backward", in_bf16 < 0.6 * in_float32)
 
 # %% [markdown]
-# Activations are halved; [chapter 07](07_memory.ipynb) counts what else a step keeps. The weights and the optimiser's state stay as
-# they were.
+# Activations are halved; [chapter 07](07_memory.ipynb) counts what else a step keeps. The weights and the optimiser's
+# state stay as they were.
 #
-# **[GPU]** *Tensor cores* are units for small products in 16 bits; NVIDIA GPUs have them since 2017. *TF32* is a third way: float32
-# in memory, rounded to 10 bits of mantissa for the product alone. It reaches as far as float32 and steps as fine as fp16.
-# It is off unless you allow it.
+# **[GPU]** *Tensor cores* are units for small products in 16 bits; NVIDIA GPUs have them since 2017. *TF32* is a third
+# way: float32 in memory, rounded to 10 bits of mantissa for the product alone. It reaches as far as float32 and steps as
+# fine as fp16. It is off unless you allow it.
 
 
 # %%

@@ -3,11 +3,11 @@
 #
 # **Where did the memory go?**
 #
-# After this chapter you can count what a training step keeps, before you run it; you know what checkpointing trades; and you
-# can say why a GPU reports far more memory reserved than your tensors need, and what steadies it.
+# After this chapter you can count what a training step keeps, before you run it; you know what checkpointing trades; and
+# you can say why a GPU reports far more memory reserved than your tensors need, and what steadies it.
 #
-# *25 minutes to read, 15 seconds to run. No GPU is needed: bytes are counted on the CPU, and the GPU's allocator is a model
-# whose rules and counts are exact.*
+# *25 minutes to read, 15 seconds to run. No GPU is needed: bytes are counted on the CPU, and the GPU's allocator is a
+# model whose rules and counts are exact.*
 
 # %%
 import random
@@ -28,9 +28,10 @@ torch.set_num_threads(1)
 # %% [markdown]
 # ## What does a step keep?
 #
-# Four things. The *parameters*. A *gradient* for each of them. What the *optimiser* remembers from step to step, its *state*. And
-# the *activations*: results of the forward pass that the backward pass needs again, kept from the one to the other. The
-# first three depend on the network alone; the last on the batch too. Take a network of three layers and 256 samples.
+# Four things. The *parameters*. A *gradient* for each of them. What the *optimiser* remembers from step to step, its
+# *state*. And the *activations*: results of the forward pass that the backward pass needs again, kept from the one to the
+# other. The first three depend on the network alone; the last on the batch too. Take a network of three layers and 256
+# samples.
 
 # %%
 torch.manual_seed(0)
@@ -48,9 +49,10 @@ parameters = sum(parameter.nbytes for parameter in net.parameters())
 f"{parameters:,} bytes of parameters"
 
 # %% [markdown]
-# Count the rest on paper first. Gradients: as many bytes as the parameters. Adam keeps two running means for each number, of its
-# gradient and of the gradient's square: twice the parameters. And the activations? To give a gradient, a linear layer needs
-# its input, and GELU needs its input. So each of the four results of 256 x 512 numbers between the layers is kept once.
+# Count the rest on paper first. Gradients: as many bytes as the parameters. Adam keeps two running means for each number,
+# of its gradient and of the gradient's square: twice the parameters. And the activations? To give a gradient, a linear
+# layer needs its input, and GELU needs its input. So each of the four results of 256 x 512 numbers between the layers is
+# kept once.
 #
 # Check that. A hook sees each tensor that torch saves; parameters and x are there anyway and do not count.
 
@@ -85,9 +87,9 @@ claim(
 # %% [markdown]
 # With more samples they grow in proportion; a batch of 1,024 keeps four times as much.
 #
-# **Counted, then measured.** A count is a theory. `record` runs a function under the profiler and lists each piece of memory that it asked
-# for, as a number above 0, and gave back, below. The sum is what it left behind. After a forward pass: the activations and
-# the answer, to the byte?
+# **Counted, then measured.** A count is a theory. `record` runs a function under the profiler and lists each piece of
+# memory that it asked for, as a number above 0, and gave back, below. The sum is what it left behind. After a forward
+# pass: the activations and the answer, to the byte?
 
 # %%
 held = []
@@ -101,8 +103,8 @@ claim(
 )
 
 # %% [markdown]
-# Now a whole step with Adam, the first one. It makes gradients that were not there, and Adam's state. All else should be gone when
-# it is over. Predict the bytes that it leaves behind, from the 1,204,264 of the parameters.
+# Now a whole step with Adam, the first one. It makes gradients that were not there, and Adam's state. All else should be
+# gone when it is over. Predict the bytes that it leaves behind, from the 1,204,264 of the parameters.
 
 
 # %%
@@ -136,11 +138,12 @@ claim(
 )
 
 # %% [markdown]
-# So Adam trains in four times the memory of the parameters, before one activation is kept. A network of a billion parameters in
-# float32 wants 16 GB for that; for using it, 4 suffice. Plain SGD has no state and trains in twice the parameters.
+# So Adam trains in four times the memory of the parameters, before one activation is kept. A network of a billion
+# parameters in float32 wants 16 GB for that; for using it, 4 suffice. Plain SGD has no state and trains in twice the
+# parameters.
 #
-# Draw a second step: bytes in use beyond those at its start, request by request. The gradients were given back first. Where is
-# the peak: in the forward pass, in the backward pass, in the optimiser?
+# Draw a second step: bytes in use beyond those at its start, request by request. The gradients were given back first.
+# Where is the peak: in the forward pass, in the backward pass, in the optimiser?
 
 # %%
 optimiser.zero_grad()
@@ -159,15 +162,15 @@ Picture(
 )
 
 # %% [markdown]
-# The peak comes where backward has begun: nearly all activations are still there, and the first gradients are too. This is the
-# moment at which a step runs out of memory, and the line of Python it blames is `backward`. The small teeth at the end are
-# Adam's temporaries, one tensor after the other.
+# The peak comes where backward has begun: nearly all activations are still there, and the first gradients are too. This
+# is the moment at which a step runs out of memory, and the line of Python it blames is `backward`. The small teeth at the
+# end are Adam's temporaries, one tensor after the other.
 
 # %% [markdown]
 # ## What does checkpointing trade?
 #
-# Activations need not be kept: they can be computed again. *Checkpointing* cuts a network into segments, keeps only the input of each,
-# and runs a segment's forward pass a second time when backward comes to it. Memory for arithmetic.
+# Activations need not be kept: they can be computed again. *Checkpointing* cuts a network into segments, keeps only the
+# input of each, and runs a segment's forward pass a second time when backward comes to it. Memory for arithmetic.
 #
 # Sixteen equal layers, in four segments. How much lower is the peak, and how many layers run in all?
 
@@ -194,8 +197,8 @@ def recomputed(x):
 
 
 # %% [markdown]
-# Equal first. The same operators run on the same numbers, only twice, so ask for the same bits. (With dropout it matters that the
-# second run draws the same random numbers; `checkpoint` puts the generator back for that.)
+# Equal first. The same operators run on the same numbers, only twice, so ask for the same bits. (With dropout it matters
+# that the second run draws the same random numbers; `checkpoint` puts the generator back for that.)
 
 # %%
 gradients = [gradient.clone() for gradient in kept(x)]
@@ -222,30 +225,30 @@ claim(
 )
 
 # %% [markdown]
-# At the peak there are the inputs of the segments, and the activations of one segment only. The last segment is not computed
-# again, since backward begins with it.
+# At the peak there are the inputs of the segments, and the activations of one segment only. The last segment is not
+# computed again, since backward begins with it.
 #
-# What does it cost in time? The backward pass of a product does two products, so it is worth about two forward passes, and a step
-# three. Three quarters of a forward pass come on top: a quarter more, in theory. That is far below the factor of two from
-# which this book claims a time. Look at it all the same.
+# What does it cost in time? The backward pass of a product does two products, so it is worth about two forward passes,
+# and a step three. Three quarters of a forward pass come on top: a quarter more, in theory. That is far below the factor
+# of two from which this book claims a time. Look at it all the same.
 
 # %%
 compare(recomputed, kept, x, same=0, budget=3)
 
 # %% [markdown]
-# Some more time for a much lower peak: worth it if the memory buys a batch or a model that you need, and not else. With n layers in
-# sqrt(n) segments, memory grows like sqrt(n) instead of n (Chen and others, 2016). Parameters, gradients and Adam's state
-# are not touched by it.
+# Some more time for a much lower peak: worth it if the memory buys a batch or a model that you need, and not else. With n
+# layers in sqrt(n) segments, memory grows like sqrt(n) instead of n (Chen and others, 2016). Parameters, gradients and
+# Adam's state are not touched by it.
 
 # %% [markdown]
 # ## Why is nothing given back?
 #
 # On a GPU memory is asked for with `cudaMalloc`, which is slow, and given back with `cudaFree`, which waits until all
-# kernels are done. A step makes hundreds of tensors. So PyTorch keeps what you free and hands it out again: a
-# *caching allocator*, which stands between your tensors and the device.
+# kernels are done. A step makes hundreds of tensors. So PyTorch keeps what you free and hands it out again: a *caching
+# allocator*, which stands between your tensors and the device.
 #
-# `Allocator` is a model of it. It has no memory, only the books: it follows the same rules, so its counts are exact, and it runs
-# anywhere. Ask for 50 MiB a hundred times, and free it each time. How many calls does the device see?
+# `Allocator` is a model of it. It has no memory, only the books: it follows the same rules, so its counts are exact, and
+# it runs anywhere. Ask for 50 MiB a hundred times, and free it each time. How many calls does the device see?
 
 # %%
 allocator = Allocator()
@@ -260,11 +263,11 @@ claim(
 )
 
 # %% [markdown]
-# Nothing is *allocated* any more, and 50 MiB stay *reserved*. `nvidia-smi` shows the second figure, and people take it for a leak. On a
-# GPU `torch.cuda.memory_allocated()` and `torch.cuda.memory_reserved()` tell the two apart.
+# Nothing is *allocated* any more, and 50 MiB stay *reserved*. `nvidia-smi` shows the second figure, and people take it
+# for a leak. On a GPU `torch.cuda.memory_allocated()` and `torch.cuda.memory_reserved()` tell the two apart.
 #
-# The device is asked for whole *segments*, and blocks are cut from them. How large is the segment for a request of 1,000 bytes, of
-# 3 MiB, and of 15 MiB?
+# The device is asked for whole *segments*, and blocks are cut from them. How large is the segment for a request of 1,000
+# bytes, of 3 MiB, and of 15 MiB?
 
 # %%
 for size in (1_000, 3 * MIB, 15 * MIB):
@@ -281,11 +284,11 @@ for size in (1_000, 3 * MIB, 15 * MIB):
 # | below 10 MiB | large | 20 MiB |
 # | from 10 MiB on | large | the request, rounded up to 2 MiB |
 #
-# A request gets the smallest free block that is large enough. What is left over of it is cut off and can serve another request;
-# a rest of 1 MiB or less in the large pool stays with the block. Freed neighbours in a segment merge again.
+# A request gets the smallest free block that is large enough. What is left over of it is cut off and can serve another
+# request; a rest of 1 MiB or less in the large pool stays with the block. Freed neighbours in a segment merge again.
 #
-# But only a whole segment can be given back to the device: while any piece is in use, it stays. Here is a device of 100 MiB. 90
-# are asked for and freed; then 30 are asked for, which are cut from the 90. Can it give another 70?
+# But only a whole segment can be given back to the device: while any piece is in use, it stays. Here is a device of 100
+# MiB. 90 are asked for and freed; then 30 are asked for, which are cut from the 90. Can it give another 70?
 
 # %%
 allocator = Allocator(capacity=100 * MIB)
@@ -304,14 +307,14 @@ claim(
 )
 
 # %% [markdown]
-# 60 MiB are free inside a segment and 10 outside, and the two do not join. This is *fragmentation*: enough in sum, too little in
-# one piece. PyTorch's own message says it with the words "reserved by PyTorch but unallocated".
+# 60 MiB are free inside a segment and 10 outside, and the two do not join. This is *fragmentation*: enough in sum, too
+# little in one piece. PyTorch's own message says it with the words "reserved by PyTorch but unallocated".
 
 # %% [markdown]
 # ## What do varying lengths cost?
 #
-# A layer of a transformer, texts of different lengths: most are short, a few are long, as texts are. How do their memory requests get
-# on with a cache? First record what one step asks for, at each length.
+# A layer of a transformer, texts of different lengths: most are short, a few are long, as texts are. How do their memory
+# requests get on with a cache? First record what one step asks for, at each length.
 
 # %%
 torch.manual_seed(0)
@@ -331,8 +334,9 @@ steps = {length: record(step, length) for length in range(32, 513, 32)}
 print(f"{len(steps[512])} requests and frees, {peak(steps[512]) / MIB:.1f} MiB at the peak")
 
 # %% [markdown]
-# Now replay forty steps on the model, every size 64 times as large, as for a larger model and batch. Parameters and Adam's state are
-# asked for first and stay. First at one length, 512: each text is padded to the longest. When will the device be asked?
+# Now replay forty steps on the model, every size 64 times as large, as for a larger model and batch. Parameters and
+# Adam's state are asked for first and stay. First at one length, 512: each text is padded to the longest. When will the
+# device be asked?
 
 
 # %%
@@ -362,10 +366,11 @@ claim(
 )
 
 # %% [markdown]
-# From the second step on the cache serves everything: the same requests come in the same order, and each finds the block that
-# it had before.
+# From the second step on the cache serves everything: the same requests come in the same order, and each finds the block
+# that it had before.
 #
-# Now the lengths as they come. No step needs more than before, most need far less. Guess: how many calls, and how many MiB reserved?
+# Now the lengths as they come. No step needs more than before, most need far less. Guess: how many calls, and how many
+# MiB reserved?
 
 # %%
 drawn = random.Random(0)
@@ -397,13 +402,13 @@ claim(
 )
 
 # %% [markdown]
-# **Why?** A longer text than any before finds no block that is large enough: what was cached for short ones is too small, or was cut
-# into pieces of which one is in use. So the device is asked again, and what it gave before stays reserved for texts that
-# are short. The red line climbs in stairs, each a new longest or an unlucky order.
+# **Why?** A longer text than any before finds no block that is large enough: what was cached for short ones is too small,
+# or was cut into pieces of which one is in use. So the device is asked again, and what it gave before stays reserved for
+# texts that are short. The red line climbs in stairs, each a new longest or an unlucky order.
 #
-# **What steadies it?** Pad to a few lengths, *buckets*: here to multiples of 128. Or let the longest text come first, once, so that
-# all later ones fit into its blocks. Or let a segment grow where it ends, so that nothing large is ever too small:
-# `PYTORCH_ALLOC_CONF=expandable_segments:True`. Rank the three before you look.
+# **What steadies it?** Pad to a few lengths, *buckets*: here to multiples of 128. Or let the longest text come first,
+# once, so that all later ones fit into its blocks. Or let a segment grow where it ends, so that nothing large is ever too
+# small: `PYTORCH_ALLOC_CONF=expandable_segments:True`. Rank the three before you look.
 
 # %%
 buckets = train([128 * -(-length // 128) for length in lengths])
@@ -431,10 +436,10 @@ claim(
 )
 
 # %% [markdown]
-# Buckets help, and less than one hopes: they are fewer lengths, and still arrive in any order. Padding also costs arithmetic on
-# nothing. One step on the longest possible text, before the first, is nearly free, and it shows at once whether the memory
-# is enough. Growing segments come nearest to what is needed, and cost one setting. Buffers that you make once and reuse do
-# the same by hand.
+# Buckets help, and less than one hopes: they are fewer lengths, and still arrive in any order. Padding also costs
+# arithmetic on nothing. One step on the longest possible text, before the first, is nearly free, and it shows at once
+# whether the memory is enough. Growing segments come nearest to what is needed, and cost one setting. Buffers that you
+# make once and reuse do the same by hand.
 #
 # **The worst order** is the one of a curriculum that begins with short texts. How bad is it?
 
@@ -451,8 +456,9 @@ claim(
 # %% [markdown]
 # ## What happens when the device is full?
 #
-# So far the device had no end. Now it has 200 MiB. To see the rule alone: each request is 2 MiB larger than the last, as if texts
-# grew, and each is freed before the next. No more than 68 MiB are ever in use. What will the line of *reserved* look like?
+# So far the device had no end. Now it has 200 MiB. To see the rule alone: each request is 2 MiB larger than the last, as
+# if texts grew, and each is freed before the next. No more than 68 MiB are ever in use. What will the line of *reserved*
+# look like?
 
 
 # %%
@@ -468,10 +474,10 @@ full = growing()
 full.plot()
 
 # %% [markdown]
-# It swings. No cached block is large enough, so each request asks the device, until it has no more. That `cudaMalloc` fails, all free
-# segments are given back, the request is tried again, and the stairs begin anew. On a GPU each such fall waits for all
-# running kernels: a slow step, for no reason that the code shows. `torch.cuda.memory_stats()["num_alloc_retries"]` counts
-# them.
+# It swings. No cached block is large enough, so each request asks the device, until it has no more. That `cudaMalloc`
+# fails, all free segments are given back, the request is tried again, and the stairs begin anew. On a GPU each such fall
+# waits for all running kernels: a slow step, for no reason that the code shows.
+# `torch.cuda.memory_stats()["num_alloc_retries"]` counts them.
 
 # %%
 print(full, f"{full.retries} retries")
@@ -498,10 +504,11 @@ claim(
 )
 
 # %% [markdown]
-# Collecting early gives old segments back before a request fails. It makes as many calls, but waits for no kernel. A segment
-# that grows asks only for what is missing.
+# Collecting early gives old segments back before a request fails. It makes as many calls, but waits for no kernel. A
+# segment that grows asks only for what is missing.
 #
-# **And `empty_cache()`?** People call it in the loop to be safe. Thirty requests of one size, the cache emptied after each:
+# **And `empty_cache()`?** People call it in the loop to be safe. Thirty requests of one size, the cache emptied after
+# each:
 
 # %%
 emptied = Allocator()
@@ -519,9 +526,10 @@ claim("emptying the cache asks the device for every request", emptied.device_mal
 # %% [markdown]
 # ## [GPU] Does the model agree with the device?
 #
-# The model follows rules that were read in PyTorch's source; here it is held against the real thing. The same requests go to the model and
-# to CUDA's own allocator, and then `torch.cuda.memory_stats` tells the calls and the bytes. Run it in a kernel that has
-# not used the GPU yet, or blocks that are there already spoil the count. It was not run on the machine that stored this page.
+# The model follows rules that were read in PyTorch's source; here it is held against the real thing. The same requests go
+# to the model and to CUDA's own allocator, and then `torch.cuda.memory_stats` tells the calls and the bytes. Run it in a
+# kernel that has not used the GPU yet, or blocks that are there already spoil the count. It was not run on the machine
+# that stored this page.
 
 
 # %%
@@ -557,9 +565,9 @@ def model_agrees_with_cuda():
 claim_on("CUDA", "the model and the device agree in calls and bytes", model_agrees_with_cuda)
 
 # %% [markdown]
-# **A snapshot** answers the question *whose* memory it is: every request, with the lines of Python that made it. Open the file at
-# pytorch.org/memory_viz, which draws it in your browser and sends it nowhere. (`export_memory_timeline` of older texts is
-# deprecated.)
+# **A snapshot** answers the question *whose* memory it is: every request, with the lines of Python that made it. Open the
+# file at pytorch.org/memory_viz, which draws it in your browser and sends it nowhere. (`export_memory_timeline` of older
+# texts is deprecated.)
 
 
 # %%
