@@ -13,6 +13,7 @@ import logging
 import math
 import os
 from functools import partial
+from statistics import median
 from time import perf_counter
 
 import numpy as np
@@ -61,19 +62,20 @@ torch.equal(in_batches(1, samples), in_batches(256, samples))
 # equality to rounding. Then guess: how much cheaper is a sample in a batch of 16, and in one of 256?
 
 # %%
-by_16 = compare(partial(in_batches, 1), partial(in_batches, 16), samples, same=1e-5, guess=16)
-by_16
+alone, by_16 = partial(in_batches, 1), partial(in_batches, 16)
+race_16 = compare(alone, by_16, samples, same=1e-5, budget=2, guess=16)
+race_16
 
 # %%
-alone, together = partial(in_batches, 1), partial(in_batches, 256)
-by_256 = compare(alone, together, samples, same=1e-5, guess=256)
-by_256
+by_256 = partial(in_batches, 256)
+race_256 = compare(alone, by_256, samples, same=1e-5, budget=2, guess=256)
+race_256
 
 # %%
-claim("a sample's answer is the same in any batch, to rounding", by_256.same)
-claim("in a batch of 16 a sample is at least 5 times cheaper than alone", by_16.at_least(5))
+claim("a sample's answer is the same in any batch, to rounding", race_256.same)
+claim("in a batch of 16 a sample is at least 5 times cheaper than alone", race_16.at_least(5))
 claim(
-    "in a batch of 256 a sample is at least 20 times cheaper than alone", by_256.at_least(20)
+    "in a batch of 256 a sample is at least 20 times cheaper than alone", race_256.at_least(20)
 )
 
 # %% [markdown]
@@ -85,7 +87,7 @@ claim(
 
 # %%
 sizes = [4**power for power in range(9)]
-costs = [bench(net, torch.rand(size, 4), seconds=0.1).median / size for size in sizes]
+costs = [bench(net, torch.rand(size, 4), seconds=0.05).median / size for size in sizes]
 bend = next(size for size, cost in zip(sizes, costs) if cost < 2 * min(costs))
 f"{duration(costs[0])} alone, {duration(min(costs))} at best, near it from {bend:,} samples on"
 
@@ -109,13 +111,13 @@ Picture(
 # %%
 many = torch.rand(65_536, 4)
 huge, large = partial(in_batches, 65_536), partial(in_batches, 4_096)
-floor = compare(huge, large, many, same=1e-5, budget=3)
+floor = compare(huge, large, many, same=1e-5, budget=2)
 floor
 
 # %%
 claim(
-    "16 times the batch, 65,536 for 4,096, does not make a sample twice as cheap",
-    floor.at_least(0.5),
+    "16 times the batch, 65,536 for 4,096, does not make a sample 4 times as cheap",
+    floor.at_least(0.25),
 )
 
 # %% [markdown]
@@ -129,7 +131,7 @@ claim(
 # wants both takes at least the longer of the two times. What are the limits here? One thread, numbers of 32 bits.
 
 # %%
-roofs = measure_roofs(seconds=1.5)
+roofs = measure_roofs(seconds=1)
 roofs
 
 # %% [markdown]
@@ -232,7 +234,7 @@ def in_one(a, b):
 
 # %%
 print(f"{work_of(in_two, a, b).bytes / work_of(in_one, a, b).bytes:.2f} times the bytes")
-race = compare(in_two, in_one, a, b, same=1e-6, budget=2)
+race = compare(in_two, in_one, a, b, same=1e-6, budget=1)
 race
 
 # %%
@@ -394,7 +396,7 @@ def one_kernel():
     compiled, first, kernels = compiled_and_counted(chain, x)
     race = compare(chain, compiled, x, same=1e-6, budget=2)
     print(f"{work_of(chain, x).operators} operators, {kernels} kernel; {race}")
-    saved = bench(chain, x).median - bench(compiled, x).median
+    saved = median(eager - fused for eager, fused in race.pairs)
     print(f"first call {duration(first)}: paid back after {first / saved:,.0f} calls")
     return Verdict(race.same and kernels == 1, f"{kernels} generated")
 
@@ -413,7 +415,7 @@ claim_on("a C++ compiler", "the compiler makes one kernel of five operators", on
 def nothing_to_fuse():
     matrix = torch.rand(512, 512)
     compiled, first, kernels = compiled_and_counted(torch.mm, matrix, matrix)
-    race = compare(torch.mm, compiled, matrix, matrix, same=1e-6, budget=2)
+    race = compare(torch.mm, compiled, matrix, matrix, same=1e-6, budget=1)
     print(f"{kernels} kernels generated, first call {duration(first)}; {race}")
     return Verdict(race.same and kernels == 0, f"{kernels} generated")
 
@@ -609,15 +611,15 @@ def step(shifts=True, updates=True):
 
 
 # %%
-without_update = compare(partial(step, updates=False), step, budget=4)
-without_shift = compare(step, partial(step, shifts=False), budget=4)
+without_update = compare(partial(step, updates=False), step, budget=2)
+without_shift = compare(step, partial(step, shifts=False), budget=2)
 print(f"the whole step against the step without the update: {without_update}")
 print(f"without the shift: {without_shift}")
 
 # %%
 claim(
-    "without the update the step keeps more than two thirds of its time",
-    without_update.at_least(2 / 3),
+    "without the update the step keeps more than half of its time",
+    without_update.at_least(0.5),
 )
 claim("without the shift the step is at least twice as fast", without_shift.at_least(2))
 
@@ -664,15 +666,15 @@ def with_threads(count, side):
     matrix = torch.rand(side, side)
     torch.set_num_threads(count)
     try:
-        return bench(torch.mm, matrix, matrix, seconds=0.3).median
+        return bench(torch.mm, matrix, matrix, seconds=0.1).median
     finally:
         torch.set_num_threads(1)
 
 
 # %%
 for count in dict.fromkeys([1, machine.usable_cores(), 4 * machine.usable_cores()]):
-    large, small = with_threads(count, 1_024), with_threads(count, 64)
-    print(f"{count:>3} threads: {duration(large)} for 1,024, {duration(small)} for 64")
+    large, small = with_threads(count, 512), with_threads(count, 64)
+    print(f"{count:>3} threads: {duration(large)} for 512, {duration(small)} for 64")
 
 # %% [markdown]
 # No claim here: your neighbours decide. On idle cores the large product gains nearly what the cores give, and the small
