@@ -30,7 +30,7 @@ torch.set_num_threads(1)
 #
 # Four things. The *parameters*. A *gradient* for each of them. What the *optimiser* remembers from step to step, its
 # *state*. And the *activations*: results of the forward pass that the backward pass needs again, kept from the one to the
-# other. The first three depend on the network alone; the last on the batch too. Take a network of three layers and 256
+# other. The first three depend on the network alone; the last on the batch too. Take a network of three layers and 512
 # samples.
 
 # %%
@@ -44,14 +44,14 @@ layers = [
 net = torch.nn.Sequential(*layers, torch.nn.Linear(512, 10))
 
 # %%
-x, labels = torch.rand(256, 64), torch.randint(10, (256,))
+x, labels = torch.rand(512, 64), torch.randint(10, (512,))
 parameters = sum(parameter.nbytes for parameter in net.parameters())
 f"{parameters:,} bytes of parameters"
 
 # %% [markdown]
 # Count the rest on paper first. Gradients: as many bytes as the parameters. Adam keeps two running means for each number,
 # of its gradient and of the gradient's square: twice the parameters. And the activations? To give a gradient, a linear
-# layer needs its input, and GELU needs its input. So each of the four results of 256 x 512 numbers between the layers is
+# layer needs its input, and GELU needs its input. So each of the four results of 512 x 512 numbers between the layers is
 # kept once.
 #
 # Check that. A hook sees each tensor that torch saves; parameters and x are there anyway and do not count.
@@ -75,17 +75,17 @@ def saved(forward):
 
 # %%
 activations, answer = saved(lambda: net(x))
-by_hand = 4 * 256 * 512 * 4
+by_hand = 4 * 512 * 512 * 4
 activations, by_hand
 
 # %%
 claim(
-    "the network keeps four results of 256 x 512 numbers of 4 bytes, and nothing else",
+    "the network keeps four results of 512 x 512 numbers of 4 bytes, and nothing else",
     activations == by_hand,
 )
 
 # %% [markdown]
-# With more samples they grow in proportion; a batch of 1,024 keeps four times as much.
+# With more samples they grow in proportion; a batch of 1,024 keeps twice as much.
 #
 # **Counted, then measured.** A count is a theory. `record` runs a function under the profiler and lists each piece of
 # memory that it asked for, as a number above 0, and gave back, below. The sum is what it left behind. After a forward
@@ -163,8 +163,8 @@ Picture(
 
 # %% [markdown]
 # The peak comes where backward has begun: nearly all activations are still there, and the first gradients are too. This
-# is the moment at which a step runs out of memory, and the line of Python it blames is `backward`. The small teeth at the
-# end are Adam's temporaries, one tensor after the other.
+# is the moment at which a step runs out of memory, and the line of Python it blames is `backward`. The lower hill after it
+# is Adam, which needs room for its arithmetic on the largest layer. With a small batch that hill is the higher one.
 
 # %% [markdown]
 # ## What does checkpointing trade?
@@ -604,7 +604,7 @@ claim_on("CUDA", "the snapshot holds the requests of three steps", snapshot)
 # 1. Count the activations of the first network at a batch of 1,024, by hand, then with `saved`. What changes in the rest?
 # 2. Replace Adam by SGD, then by SGD with momentum. Predict what a first step leaves behind, in bytes.
 # 3. Try 2, 8 and 16 segments of the sixteen layers. Which has the lowest peak? Why not the one with the most segments?
-# 4. Give `train` a `max_split` of 32 MiB. Reserved memory rises threefold: which rule is at work?
+# 4. Give `train` a `max_split` of 32 MiB. What does it do to reserved memory here, and by which rule?
 # 5. How small may the `capacity` of varying lengths be before a step fails? And with `expandable=True`?
 # 6. Find a sequence of five requests that wastes half of what is reserved.
 

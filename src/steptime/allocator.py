@@ -130,7 +130,7 @@ class Allocator:
         ):
             axes.plot([value / MIB for value in values], color=colour, label=name, linewidth=1)
         axes.set(xlabel="calls of malloc and free", ylabel="MiB", ylim=0)
-        axes.legend(frameon=False, loc="lower right")
+        axes.legend(frameon=False, ncols=2, loc="lower left", bbox_to_anchor=(0, 1), fontsize="small")
         top = max((reserved for _, reserved in self.curve), default=0)
         alt = f"Reserved memory reaches {top / MIB:,.0f} MiB with {self.device_mallocs} device mallocs."
         return Picture(canvas, alt, "What lies between the two lines is kept in the cache.")
