@@ -11,7 +11,6 @@
 # %%
 import logging
 import math
-import os
 from functools import partial
 from statistics import median
 from time import perf_counter
@@ -19,6 +18,7 @@ from time import perf_counter
 import numpy as np
 import torch
 from threadpoolctl import threadpool_info
+from torch._inductor import config as inductor
 from torch._inductor import metrics
 from torch._inductor.utils import fresh_cache
 from torch.autograd.graph import saved_tensors_hooks
@@ -31,7 +31,7 @@ from steptime.style import COLOURS, Picture, figure
 from steptime.units import duration
 
 torch.set_num_threads(1)
-os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"
+inductor.compile_threads = 1  # in this process, not in a pool of others
 
 # %% [markdown]
 # ## What does a call cost?
