@@ -263,3 +263,8 @@ def test_what_was_there_before_is_left_alone():
     old = [torch.rand(1_000)]
     allocator = Allocator()
     assert replay(record(old.clear), allocator.malloc, allocator.free) == {} and allocator.allocated == 0
+
+
+def test_recording_writes_nothing_beside_what_the_function_writes(capfd):
+    record(print, "hello")
+    assert capfd.readouterr() == ("hello\n", "")

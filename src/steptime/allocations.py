@@ -1,7 +1,9 @@
 """What a function asks of memory: recorded once, replayed on the model of an allocator or on a GPU's own."""
 
 import json
+import os
 import tempfile
+from contextlib import contextmanager
 from itertools import accumulate
 from pathlib import Path
 
@@ -13,8 +15,14 @@ def record(function, *arguments):
 
     Memory of the CPU, in the order it happened; on a CPU the bytes are those of the tensors, without any rounding.
     """
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+    profiler = profile(activities=[ProfilerActivity.CPU], profile_memory=True)
+    with _silent():
+        profiler.start()
+    try:
         function(*arguments)
+    finally:
+        with _silent():
+            profiler.stop()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "trace.json"
         profiler.export_chrome_trace(str(path))
@@ -22,6 +30,19 @@ def record(function, *arguments):
     memory = [event for event in events if event["name"] == "[memory]" and event["args"]["Device Type"] == 0]
     memory.sort(key=lambda event: (event["ts"], event["args"]["Ev Idx"]))
     return [(event["args"]["Addr"], event["args"]["Bytes"]) for event in memory]
+
+
+@contextmanager
+def _silent():
+    """Drop what is written to standard error meanwhile: the profiler writes there from C when it starts and stops."""
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def peak(events):
