@@ -105,18 +105,18 @@ Picture(
 
 # %% [markdown]
 # There is a floor: the work itself, which no batch can share. Beyond the bend a larger batch buys next to nothing, and
-# where its results no longer fit a cache the line may even turn up. Does a sample in a batch of 65,536 still take at
-# least half as long as in one of 4,096?
+# where its results no longer fit a cache the line may even turn up. A sample in a batch of 16,384, does it still take at
+# least a quarter as long as in one of 1,024?
 
 # %%
-many = torch.rand(65_536, 4)
-huge, large = partial(in_batches, 65_536), partial(in_batches, 4_096)
+many = torch.rand(16_384, 4)
+huge, large = partial(in_batches, 16_384), partial(in_batches, 1_024)
 floor = compare(huge, large, many, same=1e-5, budget=2)
 floor
 
 # %%
 claim(
-    "16 times the batch, 65,536 for 4,096, does not make a sample 4 times as cheap",
+    "16 times the batch, 16,384 for 1,024, does not make a sample 4 times as cheap",
     floor.at_least(0.25),
 )
 
