@@ -1,8 +1,12 @@
-"""The benchmark of `compare`: its replay finds what was recorded, its peers what is plain, its bounds are right."""
+"""The benchmarks: what they hold the helper against is right itself."""
+
+import os
+import shutil
 
 import pytest
+import torch
 
-from benchmarks import compare_power, peers
+from benchmarks import compare_power, peers, roofs
 
 
 def test_a_replayed_race_finds_which_side_was_slower_and_the_coin_hides_it():
@@ -35,3 +39,23 @@ def test_the_table_adds_up_what_belongs_together():
 def test_every_task_of_the_quick_form_is_one_of_the_full_form():
     full, quick = ([task[:2] for task in compare_power.tasks(form)] for form in (False, True))
     assert full == quick and len(full) == len(set(map(tuple, full)))
+
+
+@pytest.mark.skipif(not shutil.which(os.environ.get("CC", "gcc")), reason="no C compiler here")
+def test_the_triad_in_c_computes_what_it_says_and_the_clock_is_one_of_this_century(tmp_path):
+    functions = roofs.built(tmp_path)
+    bandwidth, is_right = roofs.triad_bandwidth(functions, count=2**20, runs=3)
+    assert is_right and 1e8 < bandwidth < 1e13
+    assert 3e8 < functions.clock_rate() < 1e10
+
+
+def test_without_a_compiler_the_roofs_say_so(tmp_path, monkeypatch):
+    monkeypatch.setenv("CC", "/nowhere/gcc")
+    with pytest.raises(RuntimeError, match="A C compiler is needed"):
+        roofs.built(tmp_path)
+
+
+def test_the_theoretical_peak_is_cores_times_clock_times_width(monkeypatch):
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: "AVX2")
+    assert roofs.peak(torch.float32, 2e9, threads=1) == "64"  # 2 units x 2 operations x 8 numbers
+    assert roofs.peak(torch.float64, 2e9, threads=1) == "32" and roofs.peak(torch.bfloat16, 2e9, 1) == ""
