@@ -52,7 +52,7 @@ def relative_error(exact, outputs):
 
 
 def outputs_agree(exact, outputs, tolerance):
-    """Verdict: is the relative error of the outputs at most `tolerance`? False where shapes differ or one is no number.
+    """Verdict: is the relative error at most `tolerance`? False where shapes differ or outputs are not finite.
 
     Raises ValueError, as `relative_error` does, where exact gives nothing to hold them against.
     """
