@@ -82,15 +82,16 @@ runs = verify.over_seeds(original, range(12))
 runs
 
 # %%
+from statistics import mean, stdev
+
 from steptime.style import COLOURS, Picture, figure
 
-mean, sd = torch.tensor(runs).mean().item(), torch.tensor(runs).std().item()
+percent = [100 * run for run in runs]
+middle, sd = mean(percent), stdev(percent)
 canvas, axes = figure(height=2.6)
-axes.axhspan(100 * (mean - sd), 100 * (mean + sd), color=COLOURS["estimate"], alpha=0.15)
-axes.axhline(100 * mean, color=COLOURS["estimate"], label="mean, with one standard deviation")
-axes.plot(
-    runs.seeds, [100 * run for run in runs], "o", color=COLOURS["threshold"], label="one run"
-)
+axes.axhspan(middle - sd, middle + sd, color=COLOURS["estimate"], alpha=0.15)
+axes.axhline(middle, color=COLOURS["estimate"], label="mean, with one standard deviation")
+axes.plot(runs.seeds, percent, "o", color=COLOURS["threshold"], label="one run")
 axes.set(xlabel="seed", ylabel="accuracy [%]", xticks=runs.seeds)
 axes.legend(frameon=False, ncols=2, loc="lower left", bbox_to_anchor=(0, 1))
 alt = f"Accuracies of twelve runs, from {min(runs):.1%} to {max(runs):.1%}."
@@ -104,13 +105,12 @@ Picture(canvas, alt, "Nothing was changed but the seed.")
 from itertools import combinations
 
 gaps = [abs(one - other) for one, other in combinations(runs, 2)]
-print(
-    f"{sum(gap >= 0.005 for gap in gaps)} of {len(gaps)} pairs differ by half a point or more"
-)
+print(f"{sum(gap >= 0.005 for gap in gaps)} of {len(gaps)} pairs differ by so much")
 
 # %%
 claim(
-    "the best and the worst of twelve seeds are half a point apart or more", max(gaps) >= 0.005
+    "the best and the worst of twelve seeds are half a point apart or more",
+    Verdict(max(gaps) >= 0.005, f"{max(gaps):.2%} apart", max(gaps) / 0.005),
 )
 
 # %% [markdown]
@@ -179,7 +179,7 @@ claim("one thread and two find other bits in some of twenty sums", differ > 0)
 
 # %% [markdown]
 # Both sums are right to seven digits, and each is the same every time. But a run is only repeated by the same seed *and* the
-# same number of threads. Another machine, another version of torch, another batch size: the same holds.
+# same number of threads; and on the same machine, with the same version of torch.
 #
 # **Workers.** A loader's workers are processes of their own, and each seeds itself: with a number that the loader draws, plus its
 # own place. Let the workers draw noise for six samples, as augmentation would.
@@ -465,9 +465,9 @@ print(flips.are_near_ties(0.05))
 # Nor is a root safe: a distance from a digit to itself comes out as something around 0, perhaps as -16.
 
 # %%
-roots = by_product(many, many).sqrt()
-exact_roots = written_out(many.double(), many.double()).sqrt()
-verify.outputs_agree(exact_roots, roots, 1e-6)
+few = many[:200]
+roots = by_product(few, few).sqrt()
+verify.outputs_agree(written_out(few.double(), few.double()).sqrt(), roots, 1e-6)
 
 # %%
 wrong = verify.outputs_agree(exact, by_product(some, many), 1e-6)
@@ -544,7 +544,7 @@ axes.plot(
 )
 axes.set(xlabel="seeds on each side", ylabel="trials that pass [%]", xticks=numbers)
 axes.legend(frameon=False, loc="center right")
-alt = f"Passing: lost {lost[:, 0]}, unchanged {same[:, 0]}, lost by t test {lost[:, 1]}."
+alt = f"With 40 seeds {same[-1, 0]:.0%} of the unchanged pass, of the lost {lost[-1, 0]:.0%}."
 Picture(canvas, alt, "More seeds let more of the unchanged pass, and never more of the lost.")
 
 # %%
@@ -558,13 +558,9 @@ claim("with 40 seeds it passes what did not change in over 90 of 100", same[-1, 
 # `verify.equivalent` asks this, at the book's rate of one error in a thousand. What does it say where there is little to go by?
 
 # %%
-print(verify.equivalent([0.95, 0.96, 0.94], [0.95, 0.96, 0.95], margin=0.02))
-print(verify.equivalent([0.95] * 8, [0.95] * 8, margin=0.02))
-print(
-    verify.equivalent(
-        [0.94, 0.95, 0.96, 0.95, 0.94], [0.95, 0.96, 0.94, 0.95, float("nan")], 0.02
-    )
-)
+runs = [0.94, 0.95, 0.96, 0.95, 0.94]
+for after in (runs[:3], [0.95] * 5, [0.95, 0.96, 0.94, 0.95, float("nan")]):
+    print(verify.equivalent(runs, after, margin=0.02))
 
 # %% [markdown]
 # ## What passes layer 1 and fails layer 3?
@@ -587,15 +583,14 @@ from copy import deepcopy
 net = train(0)
 exact = deepcopy(net).double()(held_out.double())
 in_8_bits = round_weights(deepcopy(net))(held_out)
-outputs, flips = (
-    verify.outputs_agree(exact, in_8_bits, 0.125),
-    verify.decisions(exact, in_8_bits),
-)
+outputs = verify.outputs_agree(exact, in_8_bits, 0.125)
+flips = verify.decisions(exact, in_8_bits)
 print(outputs, flips, sep="\n")
 
 # %% [markdown]
 # Layers 1 and 2 let it pass. So why not keep the weights in 8 bits all along, and round them after each step of the training? Write
-# down what the accuracy will be. The margin is fixed now: **0.02**, two points.
+# down what the accuracy will be. And fix the margin now, before you see it. It is what you would give for the gain: for a quarter of the
+# bytes say one point, **0.01**.
 
 
 # %%
@@ -614,11 +609,9 @@ def in_float8(seed):
 
 
 # %%
-before, after = (
-    verify.over_seeds(in_float32, range(10)),
-    verify.over_seeds(in_float8, range(10)),
-)
-trained = verify.equivalent(before, after, margin=0.02)
+before = verify.over_seeds(in_float32, range(10))
+after = verify.over_seeds(in_float8, range(10))
+trained = verify.equivalent(before, after, margin=0.01)
 trained
 
 # %%
@@ -630,7 +623,7 @@ claim(
 )
 
 # %% [markdown]
-# A step moves a weight by a hundredth of itself, say. In 3 bits the next number is a quarter away or so, and the sum is rounded back to
+# A step moves a weight by a hundredth of itself, say. In 3 bits the next number is an eighth to a quarter away, and the sum is rounded back to
 # where it was: the step is lost. One pass through the network never shows that, for it takes no step. Errors add up *along the
 # training*, and only a training shows it.
 #
@@ -670,8 +663,8 @@ each_once = [
 each_once
 
 # %% [markdown]
-# The network is the same and so is every output: layers 1 and 2 have nothing to say. Guess the three accuracies. The margin
-# is 0.02 again.
+# The network is the same and so is every output: layers 1 and 2 have nothing to say. Guess the three accuracies. And
+# fix the margin: for a loader that no longer waits for the disk say two points, **0.02**.
 
 
 # %%
@@ -708,7 +701,7 @@ claim("read in shards through a buffer, it is equivalent", mixed)
 # %% [markdown]
 # ## What do you write down?
 #
-# A script adds up gradients over eight *micro-batches* of eight samples, because 64 once did not fit into memory. Today they fit. All
+# This change passes all three layers. A script adds up gradients over eight *micro-batches* of eight samples, because 64 once did not fit into memory. Today they fit. All
 # at once is the same sum in another order.
 
 
@@ -755,7 +748,14 @@ outputs = verify.outputs_agree(
 outputs
 
 # %% [markdown]
-# **The training**, over eight seeds on each side. The margin, fixed before: 0.02.
+# **The decisions**: train one network each way, from the same seed, and let both sort the held-out digits.
+
+# %%
+flips = verify.decisions(train(0, accumulated)(held_out), train(0)(held_out))
+flips
+
+# %% [markdown]
+# **The training**, over eight seeds on each side. The margin, fixed before: two points.
 
 
 # %%
@@ -767,7 +767,8 @@ def at_once(seed):
     return accuracy(train(seed))
 
 
-before, after = verify.over_seeds(in_parts, range(8)), verify.over_seeds(at_once, range(8))
+before = verify.over_seeds(in_parts, range(8))
+after = verify.over_seeds(at_once, range(8))
 
 # %% [markdown]
 # And this is the report. It is written from what was measured, and it has two lines.
@@ -779,6 +780,7 @@ print(verify.report(race, before, after, margin=0.02, metric="accuracy"))
 claim("all at once, a step is at least 3 times faster", race.at_least(3))
 claim("the first step finds the same loss", race.same)
 claim("its gradients are those of float64 to 1e-6", outputs)
+claim("two networks of one seed agree on at least 98 % of the digits", flips.at_least(0.98))
 claim("the trained networks are equivalent", verify.equivalent(before, after, margin=0.02))
 
 # %% [markdown]
