@@ -413,7 +413,7 @@ claim(
 # ## When is fast wrong?
 #
 # To find the digit most like another, compute the squared distance from each to each: the sum of (a - b)². Written out, that
-# makes an array of 100 by 899 by 64 differences.
+# makes an array of 50 by 899 by 64 differences.
 
 
 # %%
@@ -431,8 +431,8 @@ def by_product(a, b):
 
 
 # %%
-some, many = 16 * held_out[:100], 16 * x
-race = compare(written_out, by_product, some, many, same=1e-6, budget=3, guess=10)
+some, many = 16 * held_out[:50], 16 * x
+race = compare(written_out, by_product, some, many, same=1e-6, budget=6, guess=10)
 race
 
 # %%

@@ -64,7 +64,7 @@ def outputs_agree(exact, outputs, tolerance):
     except ValueError as problem:
         return Verdict(False, str(problem).removeprefix("relative_error: ").rstrip("."))
     return Verdict(
-        error <= tolerance, f"off by {error:.1g}, {tolerance:.1g} allowed", tolerance / error if error else None
+        error <= tolerance, f"off by {error:.2g}, {tolerance:g} allowed", tolerance / error if error else None
     )
 
 
