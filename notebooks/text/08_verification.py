@@ -777,13 +777,16 @@ after = verify.over_seeds(at_once, range(8))
 print(verify.report(race, before, after, margin=0.02, metric="accuracy"))
 
 # %%
-claim("all at once, a step is at least 3 times faster", race.at_least(3))
+claim("all at once, a step is at least 2.5 times faster", race.at_least(2.5))
 claim("the first step finds the same loss", race.same)
 claim("its gradients are those of float64 to 1e-6", outputs)
 claim("two networks of one seed agree on at least 98 % of the digits", flips.at_least(0.98))
 claim("the trained networks are equivalent", verify.equivalent(before, after, margin=0.02))
 
 # %% [markdown]
+# Perhaps the two means are the same to the last digit: roundings of 1e-7 need not flip a single digit in a training this short. Even
+# so the test leaves room for a move. It knows eight seeds, and their spread says how much the next eight could differ.
+#
 # Either line alone decides nothing. The first alone would praise the loader that reads class by class. The second alone would praise a
 # change that does nothing. The first says what is compared: the same machine, the same batch, the median, warm-up left out. The second says
 # how many seeds, their spread, and the margin.
