@@ -35,7 +35,9 @@ from steptime.supply import same_batch, watch
 from steptime.units import duration
 
 torch.set_num_threads(1)
-warnings.filterwarnings("ignore", "This DataLoader will create")  # more workers than cores: we do so on purpose
+warnings.filterwarnings(
+    "ignore", "This DataLoader will create"
+)  # more workers than cores: we do so on purpose
 data = sources.photographs()
 
 # %% [markdown]
@@ -54,7 +56,9 @@ class Training:
 
     def __init__(self):
         torch.manual_seed(0)
-        self.net = torch.nn.Sequential(torch.nn.Linear(768, 64), torch.nn.ReLU(), torch.nn.Linear(64, 2))
+        self.net = torch.nn.Sequential(
+            torch.nn.Linear(768, 64), torch.nn.ReLU(), torch.nn.Linear(64, 2)
+        )
         self.optimiser = torch.optim.SGD(self.net.parameters(), lr=0.1)
 
     def __call__(self, batch):
@@ -81,7 +85,10 @@ loader.log.plot()
 
 # %%
 waits_and_computations = PairedRatios(zip(loader.log.waits, loader.log.computes))
-claim("a step waits at least 2 times as long for its batch as it computes on it", waits_and_computations.at_least(2))
+claim(
+    "a step waits at least 2 times as long for its batch as it computes on it",
+    waits_and_computations.at_least(2),
+)
 
 # %% [markdown]
 # Nearly all of this training is reading. A faster network would change nothing.
@@ -102,7 +109,9 @@ seen
 waits, computes = np.array(seen.supplied.waits), np.array(seen.supplied.computes)
 kept = np.array(seen.kept.computes)
 rebuilt = PairedRatios(zip(waits + computes, waits + kept))
-claim("a wait and a step on the kept batch make up a step within a third", rebuilt.within(0.33))
+claim(
+    "a wait and a step on the kept batch make up a step within a third", rebuilt.within(0.33)
+)
 
 # %% [markdown]
 # Where they do not agree, look at the difference. A batch that is decoded at its first use, inside of the step, is supply
@@ -146,8 +155,14 @@ evidence
 
 # %%
 claim("the shards hold the same records as the texts", race.same)
-claim("a batch from the shards comes at least 15 times faster than from the texts", race.at_least(15))
-claim("as text the records take at least 3 times the bytes", Verdict(text_bytes >= 3 * shard_bytes, evidence))
+claim(
+    "a batch from the shards comes at least 15 times faster than from the texts",
+    race.at_least(15),
+)
+claim(
+    "as text the records take at least 3 times the bytes",
+    Verdict(text_bytes >= 3 * shard_bytes, evidence),
+)
 
 # %% [markdown]
 # The bytes alone do not explain it. Four times fewer of them come many times faster, since nothing is parsed: a row of the
@@ -170,7 +185,9 @@ def read_the_texts(is_cold):
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
         blocks, start = resource.getrusage(resource.RUSAGE_SELF).ru_inblock, perf_counter()
         file.read()
-        return perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_inblock - blocks
+        return perf_counter() - start, resource.getrusage(
+            resource.RUSAGE_SELF
+        ).ru_inblock - blocks
 
 
 # %%
@@ -192,7 +209,9 @@ for state in ("cold", "warm") * 3 if hasattr(os, "posix_fadvise") else ():
 # %%
 pictures = sources.Pictures(data / "jpeg")
 chosen = list(range(8))
-print(f"{len(pictures)} files of {np.mean([path.stat().st_size for path in pictures.paths]):,.0f} bytes")
+print(
+    f"{len(pictures)} files of {np.mean([path.stat().st_size for path in pictures.paths]):,.0f} bytes"
+)
 
 # %% [markdown]
 # So decode once and keep what comes out, in shards. How many times faster is every later epoch?
@@ -205,7 +224,11 @@ decoded = sources.Shards(Path(folder.name) / "decoded")
 print(f"decoded {len(decoded)} pictures once in {duration(perf_counter() - start)}")
 
 # %%
-race = compare(lambda: np.stack([pictures[number][0] for number in chosen]), lambda: decoded[chosen][0], budget=3)
+race = compare(
+    lambda: np.stack([pictures[number][0] for number in chosen]),
+    lambda: decoded[chosen][0],
+    budget=3,
+)
 race
 
 # %%
@@ -246,7 +269,9 @@ serial
 # %%
 print(f"serial            {duration(serial.serial)}")
 for workers in (1, 2, 4, 8):
-    print(f"bound, {workers} worker{'s' * (workers > 1)}  {duration(serial.bound(workers)):>8}")
+    print(
+        f"bound, {workers} worker{'s' * (workers > 1)}  {duration(serial.bound(workers)):>8}"
+    )
 
 # %% [markdown]
 # So two workers promise about 15 ms a step, and eight promise no more than 8 ms. The bound costs you one log. Is it
@@ -271,14 +296,19 @@ claim("two workers reach max(t_d / 2, t_c) within 15 %", two.reached(serial, 2).
 # epochs, with a computation so long that two workers are never late:
 
 # %%
-loader = DataLoader(Subset(remote, range(4)), batch_size=None, num_workers=2, persistent_workers=True)
+loader = DataLoader(
+    Subset(remote, range(4)), batch_size=None, num_workers=2, persistent_workers=True
+)
 train(loader)  # the workers start
 epochs = [train(loader, seconds=0.02) for _ in range(20)]
 filling = PairedRatios((log.waits[0], np.mean(log.waits[1:])) for log in epochs)
 filling
 
 # %%
-claim("the first step of an epoch waits at least 4 times as long as the others", filling.at_least(4))
+claim(
+    "the first step of an epoch waits at least 4 times as long as the others",
+    filling.at_least(4),
+)
 
 # %% [markdown]
 # Below the bound no option of any loader will bring you. Only faster preparation does, as in the two sections before.
@@ -334,22 +364,43 @@ def log_of(source, workers):
 
 
 # %%
-kinds = {"computing": pictures, "waiting": sources.Remote(sources.Shards(data / "shards"), latency=6 * busy)}
+kinds = {
+    "computing": pictures,
+    "waiting": sources.Remote(sources.Shards(data / "shards"), latency=6 * busy),
+}
 counts = sorted({0, 2, many})
-logs = {(name, workers): log_of(source, workers) for name, source in kinds.items() for workers in counts}
+logs = {
+    (name, workers): log_of(source, workers)
+    for name, source in kinds.items()
+    for workers in counts
+}
 speed = {key: logs[key[0], 0].step / log.step for key, log in logs.items()}
 for (name, workers), log in logs.items():
-    print(f"{name:<9}  {workers} workers  {duration(log.step):>8} a batch  {speed[name, workers]:.1f}x")
+    print(
+        f"{name:<9}  {workers} workers  {duration(log.step):>8} a batch  {speed[name, workers]:.1f}x"
+    )
 
 # %%
 canvas, axes = figure()
 for name, colour, mark in zip(kinds, (COLOURS["threshold"], COLOURS["estimate"]), "os"):
-    axes.plot(counts, [speed[name, workers] for workers in counts], marker=mark, color=colour, label=name)
+    axes.plot(
+        counts,
+        [speed[name, workers] for workers in counts],
+        marker=mark,
+        color=colour,
+        label=name,
+    )
 axes.plot([1, many], [1, many], color=COLOURS["pairs"], linestyle="--", label="no competition")
 axes.set(xlabel="workers", ylabel="times as fast as none", xticks=counts, ylim=(0, None))
 axes.legend(frameon=False)
-alt = "; ".join(f"{name} with {workers} workers {times:.1f}x" for (name, workers), times in speed.items())
-Picture(canvas, f"Speed against workers: {alt}.", "Workers that wait add up. Workers that compute share the cores.")
+alt = "; ".join(
+    f"{name} with {workers} workers {times:.1f}x" for (name, workers), times in speed.items()
+)
+Picture(
+    canvas,
+    f"Speed against workers: {alt}.",
+    "Workers that wait add up. Workers that compute share the cores.",
+)
 
 # %%
 steps = np.add(logs["computing", many].waits, logs["computing", many].computes)[1:]
@@ -360,8 +411,14 @@ if can_be_kept:
     kernel.cpu_affinity(all_cores)
 
 # %%
-claim("twice as many computing workers as cores stay at least 1.25 times above t_d / w", missed.at_least(1.25))
-claim("as many workers that wait reach at least three quarters of the bound", waited.at_least(0.75))
+claim(
+    "twice as many computing workers as cores stay at least 1.25 times above t_d / w",
+    missed.at_least(1.25),
+)
+claim(
+    "as many workers that wait reach at least three quarters of the bound",
+    waited.at_least(0.75),
+)
 
 # %% [markdown]
 # The bound asked for workers that do not compete. These do: two cores give two seconds of work a second, whoever asks.
@@ -402,7 +459,11 @@ shards = sources.Shards(data / "shards")
 
 def drawn_ahead(factor):
     sampler = Counted(100)
-    batches = iter(DataLoader(shards, sampler=sampler, batch_size=None, num_workers=2, prefetch_factor=factor))
+    batches = iter(
+        DataLoader(
+            shards, sampler=sampler, batch_size=None, num_workers=2, prefetch_factor=factor
+        )
+    )
     next(batches)
     return sampler.drawn - 1
 
@@ -412,7 +473,10 @@ ahead = {factor: drawn_ahead(factor) for factor in (1, 2, 8)}
 ahead
 
 # %%
-claim("two workers are given 2 x prefetch_factor batches ahead", ahead == {factor: 2 * factor for factor in ahead})
+claim(
+    "two workers are given 2 x prefetch_factor batches ahead",
+    ahead == {factor: 2 * factor for factor in ahead},
+)
 
 # %% [markdown]
 # What is it good for? Not for the pace: that is the bound's. But preparation is not always equally long. This source
@@ -434,8 +498,12 @@ short, long = uneven(1), uneven(8)
 short.plot()
 
 # %%
-by_eight = PairedRatios(zip(*(np.reshape(log.waits[8:], (-1, 8)).sum(axis=1) for log in (short, long))))
-print(f"waiting: {short.wait_share:.0%} with a prefetch_factor of 1, {long.wait_share:.0%} with 8")
+by_eight = PairedRatios(
+    zip(*(np.reshape(log.waits[8:], (-1, 8)).sum(axis=1) for log in (short, long)))
+)
+print(
+    f"waiting: {short.wait_share:.0%} with a prefetch_factor of 1, {long.wait_share:.0%} with 8"
+)
 claim("working 8 batches ahead takes at least half of the waiting away", by_eight.at_least(2))
 
 # %% [markdown]
@@ -454,7 +522,9 @@ source = Subset(sources.Traced(sources.Shards(data / "shards")), range(8))
 
 
 def three_epochs(persistent):
-    loader = watch(DataLoader(source, batch_size=None, num_workers=2, persistent_workers=persistent))
+    loader = watch(
+        DataLoader(source, batch_size=None, num_workers=2, persistent_workers=persistent)
+    )
     readers = {process for _ in range(3) for process, _ in loader}
     firsts = ", ".join(duration(wait) for wait in loader.log.waits[::8])
     print(f"{len(readers)} processes; first batches after {firsts}")
@@ -477,7 +547,14 @@ claim("with persistent_workers they are two", started[True] == 2)
 # %%
 def waits(workers):
     parts = [slice(start, start + 64) for start in range(0, 2_048, 64)]
-    loader = watch(DataLoader(sources.Shards(data / "shards"), sampler=parts, batch_size=None, num_workers=workers))
+    loader = watch(
+        DataLoader(
+            sources.Shards(data / "shards"),
+            sampler=parts,
+            batch_size=None,
+            num_workers=workers,
+        )
+    )
     for _ in loader:
         pass
     return loader.log.waits[1:]
@@ -487,7 +564,10 @@ handed_over = PairedRatios(zip(waits(1), waits(0)))
 handed_over
 
 # %%
-claim("a batch that takes no time to prepare takes at least 2 times longer from a worker", handed_over.at_least(2))
+claim(
+    "a batch that takes no time to prepare takes at least 2 times longer from a worker",
+    handed_over.at_least(2),
+)
 
 # %% [markdown]
 # Workers are for preparation that takes longer than the handing over. From fast shards, read in the loop.
@@ -510,7 +590,11 @@ remote = sources.Remote(sources.Shards(data / "shards"), latency=0.005)
 
 
 def batches_of(size, drop_last=False):
-    return DataLoader(remote, sampler=BatchSampler(SequentialSampler(remote), size, drop_last), batch_size=None)
+    return DataLoader(
+        remote,
+        sampler=BatchSampler(SequentialSampler(remote), size, drop_last),
+        batch_size=None,
+    )
 
 
 # %%
@@ -518,7 +602,9 @@ for size in (1, 16, 256):
     loader = watch(batches_of(size))
     for _ in islice(loader, 9):
         pass
-    print(f"{size:>4} a batch: {duration(loader.log.wait)} a step, {size / loader.log.wait:>8,.0f} samples a second")
+    print(
+        f"{size:>4} a batch: {duration(loader.log.wait)} a step, {size / loader.log.wait:>8,.0f} samples a second"
+    )
 
 # %% [markdown]
 # The fixed price of a request is shared by the batch. But the batch size also changes what is learnt, as chapter 01 has
@@ -559,7 +645,11 @@ def pinned_copies_are_not_waited_for():
     return PairedRatios((returned(pageable), returned(pinned)) for _ in range(30)).at_least(3)
 
 
-claim_on("CUDA", "a copy from pinned memory returns at least 3 times sooner", pinned_copies_are_not_waited_for)
+claim_on(
+    "CUDA",
+    "a copy from pinned memory returns at least 3 times sooner",
+    pinned_copies_are_not_waited_for,
+)
 
 # %% [markdown]
 # ## Does every sample come once?
@@ -589,7 +679,10 @@ unsplit, split, alone
 
 # %%
 claim("two workers give every sample of a stream twice", unsplit == {2: 1_000})
-claim("split by get_worker_info, every sample comes once, with workers and without", split == alone == {1: 1_000})
+claim(
+    "split by get_worker_info, every sample comes once, with workers and without",
+    split == alone == {1: 1_000},
+)
 
 # %% [markdown]
 # No error, no warning: an epoch is twice as long, and the network sees everything twice. It is found by counting. Streams
@@ -603,11 +696,16 @@ claim("split by get_worker_info, every sample comes once, with workers and witho
 
 # %%
 draws = [*DataLoader(sources.Draws(1_000, seed=0), batch_size=None, num_workers=2)]
-different = {name: len(set(column)) for name, column in zip(("NumPy's", "torch's", "held"), zip(*draws))}
+different = {
+    name: len(set(column)) for name, column in zip(("NumPy's", "torch's", "held"), zip(*draws))
+}
 different
 
 # %%
-claim("the global generators never repeat a number", different["NumPy's"] == different["torch's"] == 1_000)
+claim(
+    "the global generators never repeat a number",
+    different["NumPy's"] == different["torch's"] == 1_000,
+)
 claim("a generator that the data set holds gives each number twice", different["held"] == 500)
 
 # %% [markdown]
@@ -619,12 +717,20 @@ claim("a generator that the data set holds gives each number twice", different["
 print(inspect.getsource(sources.own_generator))
 
 # %%
-loader = DataLoader(sources.Draws(1_000, seed=0), batch_size=None, num_workers=2, worker_init_fn=sources.own_generator)
+loader = DataLoader(
+    sources.Draws(1_000, seed=0),
+    batch_size=None,
+    num_workers=2,
+    worker_init_fn=sources.own_generator,
+)
 held = [number for _ in range(2) for _, _, number in loader]
 len(held), len(set(held))
 
 # %%
-claim("with a generator for each worker, no number repeats in two epochs", len(set(held)) == 2_000)
+claim(
+    "with a generator for each worker, no number repeats in two epochs",
+    len(set(held)) == 2_000,
+)
 
 # %% [markdown]
 # To have the same numbers again on purpose, give the loader a seed: `generator=torch.Generator().manual_seed(0)`. The
@@ -661,7 +767,9 @@ handed_out = next(numbers)
 handed_out
 
 # %%
-claim("after 3 batches 2 x 4 more jobs are handed out, and none beyond", handed_out == 3 + 2 * 4)
+claim(
+    "after 3 batches 2 x 4 more jobs are handed out, and none beyond", handed_out == 3 + 2 * 4
+)
 
 # %% [markdown]
 # **Shutting down** is what such programs get wrong. The consumer stops in the middle while the producers wait with full
@@ -680,7 +788,10 @@ batches.close()
 running, producers()
 
 # %%
-claim("two producers ran, and none is left when the consumer stops early", len(running) == 2 and not producers())
+claim(
+    "two producers ran, and none is left when the consumer stops early",
+    len(running) == 2 and not producers(),
+)
 
 # %% [markdown]
 # And if a producer dies, since the system kills it for its memory? A queue that both share would wait for ever. A pipe
@@ -711,7 +822,11 @@ claim("a producer that dies is told of, and none is left", "died" in told and no
 # Here are the texts six times, as a list of Python strings, and the same bytes in one mapped file.
 
 # %%
-lines = [f"{copy}{line}" for copy in range(6) for line in (data / "records.jsonl").read_text().splitlines()]
+lines = [
+    f"{copy}{line}"
+    for copy in range(6)
+    for line in (data / "records.jsonl").read_text().splitlines()
+]
 folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
 as_bytes = np.array(lines, dtype=bytes).view(np.uint8).reshape(len(lines), -1)
 np.save(Path(folder.name) / "pixels-000.npy", as_bytes)
@@ -720,7 +835,10 @@ mapped = sources.Shards(folder.name)
 print(f"{len(lines):,} texts, {as_bytes.nbytes / 1e6:.0f} MB")
 
 # %%
-claim("the mapped file holds the same texts", [bytes(row).rstrip(b"\0").decode() for row in mapped[:][0]] == lines)
+claim(
+    "the mapped file holds the same texts",
+    [bytes(row).rstrip(b"\0").decode() for row in mapped[:][0]] == lines,
+)
 
 
 # %% [markdown]
@@ -737,7 +855,9 @@ def private_bytes(source):
 
 # %%
 of_list, of_mapped = private_bytes(lines), private_bytes(mapped)
-evidence = f"{of_list / 1e6:.1f} MB with the list, {of_mapped / 1e6:.1f} MB with the mapped file"
+evidence = (
+    f"{of_list / 1e6:.1f} MB with the list, {of_mapped / 1e6:.1f} MB with the mapped file"
+)
 claim(
     "a worker that reads half of a list keeps 8 MB more than one that reads a mapped file",
     Verdict(of_list - of_mapped > 8e6, evidence),
