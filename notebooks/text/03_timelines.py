@@ -4,8 +4,8 @@
 # **When does it happen, and why is there white space?**
 #
 # A table of operators says how much. A timeline says when, on which thread, and beside what. After this chapter you can
-# read one: your own, and any file that somebody sends you. You know six patterns, what each usually means, and you have
-# mended each once.
+# read one: your own, and any file that somebody sends you. You know six patterns and what each usually means, and you have
+# mended five of them once. Read it if you know which operator is slow and not why, or if a device idles.
 #
 # *25 minutes to read, 25 seconds to run.*
 #
@@ -84,8 +84,9 @@ mine.plot(3)
 # - **Nesting is the call tree.** What lies under a bar was called by it.
 # - **White space is waiting**, or work that nobody recorded: plain Python, most of the time.
 #
-# The two labels hold their operators, and the operators hold others. In the backward pass every second row is named after the
-# forward operator that it undoes.
+# Backward is the longer: a layer has one product forward, and two backward (the first layer one). The two labels hold their
+# operators, and the operators hold others. In the backward pass a bar like `AddmmBackward0` is named after the forward
+# operator that it undoes.
 #
 # The tree is what makes self times: a bar less the bars under it. If that is right, then the self times add up to the
 # steps, and nothing is counted twice.
@@ -149,9 +150,9 @@ seen.plot()
 
 # %% [markdown]
 # The upper lane is your thread: a stroke of launches, then one long wait. The lower lane is the device: one product after
-# the other, without a gap. Launches are so short that they look like one stroke. How does one know which of them made
-# which product? Each has a number, the *correlation*, and its work carries the same. (One launch may have many pieces of
-# work: a CUDA graph does.)
+# the other, without a gap. The picture calls it GPU 0, as it would a real one; here it is the queue's thread. Launches
+# are so short that they look like one stroke. How does one know which of them made which product? Each has a number, the
+# *correlation*, and its work carries the same. (One launch may have many pieces of work: a CUDA graph does.)
 #
 # How long does the first product wait after its launch, and how long the last one?
 
@@ -229,9 +230,9 @@ a_fifth = ratios.at_least(5)
 claim("the label is at most a fifth as wide as the work that it launched", a_fifth)
 
 # %% [markdown]
-# Fifty times, or more: the label is no measure of the work. A label times the enqueueing. Nsight Systems therefore draws
-# each range twice: where your thread was in it, and *projected* onto the GPU, from the first to the last piece of work
-# launched in it. The second is the one you want.
+# Some fifty times on one machine: the label is no measure of the work. A label times the enqueueing. Nsight Systems
+# therefore draws each range twice: where your thread was in it, and *projected* onto the GPU, from the first to the last
+# piece of work launched in it. The second is the one you want.
 #
 # `annotate` makes torch's labels and NVTX ranges with one line. Chapter 02 measured what it costs when nobody records.
 
@@ -269,7 +270,7 @@ one_by_one = read_back(recorder)
 one_by_one.plot(4, 6)
 
 # %% [markdown]
-# The red stretches are gaps in the device's lane. The orange bar is your thread waiting for the device, and the gap is
+# The pale red stretches are gaps in the device's lane. The orange bar is your thread waiting for the device, and the gap is
 # the device waiting for your thread: they take turns, so nobody works all the time. Look up from a gap to see what your
 # thread did meanwhile. The reader does the same for the longest gaps:
 
@@ -279,8 +280,8 @@ for gap in inner[:3]:
     print(f"{gap.ms:.1f} ms, the CPU was in: {gap.cpu}")
 
 # %% [markdown]
-# **The mend**: load the next batch while the device works on this one. Launch first, then load, then wait. Only the order
-# of three lines changes. How much of the idle time will be left?
+# **The mend**: load the next batch while the device works on this one. Launch first, then load, then wait. The order of
+# three lines changes, and one batch is loaded before the first step. How much of the idle time will be left?
 
 # %%
 with Stream() as stream, Recorder() as recorder:
@@ -321,7 +322,8 @@ claim("loaded one by one, the device idles at least a tenth of the time", a_tent
 claim("loaded ahead, it idles less than half of that", a_half)
 
 # %% [markdown]
-# **A table cannot show this.** Both runs have the same calls and the same work: the same table. Use both: the table for how
+# **A table cannot show this.** Both runs launch the same work and load the same batches (and one more), so their rows of
+# work and of loading are alike. In the table the waits get shorter, and nothing says why. Use both: the table for how
 # much, the timeline for when and why. How far loading ahead can go, and with how many workers, is chapter 04.
 
 # %% [markdown]
@@ -330,7 +332,7 @@ claim("loaded ahead, it idles less than half of that", a_half)
 # `loss.item()` returns a number. On a CPU the number is there, and it costs nothing. On a device your code has to wait
 # until all that was launched is done: it *synchronises*. Then, while it prepares the next step, the queue is empty.
 #
-# Here each step takes 3 ms to prepare and some 10 ms on the device. The loss is read after each.
+# Here each step takes 3 ms to prepare and some 6 ms on the device (on one machine). The loss is read after each.
 
 # %%
 a, into = torch.rand(640, 640), torch.empty(640, 640)
@@ -364,7 +366,7 @@ each.plot(4, 6)
 # %% [markdown]
 # A gap after each step, and before each gap a wait. The wait itself is not the loss: the device works meanwhile. The loss
 # is the gap that follows, for nothing could be launched ahead. **The mend**: read the loss every tenth step. The others
-# stay on the device, to be added up there. Guess how many waits are left of twenty, and what becomes of the gaps.
+# would stay on the device, to be added up there. Guess how many waits are left of twenty, and what becomes of the gaps.
 
 # %%
 seldom = run(10)
@@ -453,6 +455,9 @@ stream.close()
 recorded[0].plot()
 
 # %%
+recorded[1].plot()
+
+# %%
 counts = [seen.kernels.count for seen in recorded]
 for seen in recorded:
     print(seen.kernels)
@@ -463,8 +468,9 @@ claim("400 launches become 2", counts == [400, 2])
 claim("at once is at least 4 times faster", race.at_least(4))
 
 # %% [markdown]
-# The lane of the device is a picket fence. Each piece takes a few microseconds, and the time between two pieces is as
-# long: taking the next note from the queue costs the same, however little it asks for.
+# Above, the lane of the device is a picket fence. On one machine a piece takes some ten microseconds, and the time
+# between two pieces is as long: taking the next note from the queue costs the same, however little it asks for. Below,
+# two bars: the same numbers, and another scale of time.
 #
 # A dense row of very short pieces of work: the device could do more, but it gets it in crumbs. The run is *launch-bound*.
 # Do more with each launch: larger batches, fused operators, `torch.compile`, a CUDA graph (chapter 05). The same shows in
@@ -503,8 +509,9 @@ serial.plot(4, 6)
 # %% [markdown]
 # Green, then blue, then green: the copy stands alone, and nothing is computed meanwhile. It needs another part of the
 # machine than the product does (on a GPU a copy engine of its own), and still the product waits. **The mend**: a second
-# stream, and a second buffer, so that the next batch comes while this one is used. On a GPU that is `pin_memory` and
-# `non_blocking=True`. Will the copies get shorter?
+# stream, and a second buffer, so that the next batch comes while this one is used. On a GPU the batch must also lie in
+# pinned memory (`pin_memory`) and be copied with `non_blocking=True`, or your thread waits for the copy. Will the copies
+# get shorter?
 
 # %%
 with Stream() as compute, Stream() as copies, Recorder() as recorder:
@@ -537,9 +544,9 @@ claim("on one stream no copy is hidden", none)
 claim("on a stream of their own at least a third of the copying is", a_third)
 
 # %% [markdown]
-# Now green lies under blue, in a lane of its own, and the step is as long as its compute. The copies do not get shorter,
-# they get out of the way. The price is a second buffer, and the care to write into one while the other is read. (They may
-# even get longer: both use the same memory.)
+# Now green lies beside blue, in a lane of its own, and the step is little longer than its compute. The copies do not get
+# shorter, they get out of the way. The price is a second buffer, and the care to write into one while the other is read.
+# (They may even get longer: both use the same memory.)
 
 # %% [markdown]
 # ## What does the memory line tell?
@@ -588,8 +595,6 @@ for (name, line), colour in zip(lines.items(), ("threshold", "estimate")):
     axes.step(range(len(line.reserved)), line.reserved, color=COLOURS[colour], label=name)
 axes.set(xlabel="requests and returns, in order", ylabel="reserved, in tokens", ylim=(0, 130))
 axes.legend(frameon=False, ncols=2)
-
-# %%
 drops = [line.drops for line in lines.values()]
 alt = f"Reserved memory: as they come it falls {drops[0]} times, filled up {drops[1]} times."
 Picture(canvas, alt, "Varying lengths saw: reserve, fill up, give back. One length is flat.")
@@ -603,7 +608,8 @@ claim("with one length it never falls", flat)
 # The first line climbs with every new length until the device is full. Then all that lies free is given back, and it
 # climbs again. Filling up wastes some memory in each batch and needs the least in all.
 #
-# A saw means that memory is given back and asked for again, and on a GPU both stop everything. On your own run:
+# A saw means that memory is given back and asked for again. On a GPU both calls are slow, and giving back waits until the
+# device has done all its work. On your own run:
 # `profile_memory=True`, then `trace.read(file).memory`.
 
 # %% [markdown]
@@ -671,7 +677,7 @@ claim("the kernel called most often is not the one that takes most of the time",
 #
 # A report ends in `.nsys-rep` (`.qdrep` in old texts). Started on a launcher, `nsys` follows its child processes: several
 # ranks, one report. The window has three views worth knowing: the timeline, the summaries below it (`nsys stats` prints
-# the same: kernels by time, copies, ranges), and the CUDA calls of each thread.
+# the like: kernels by time, copies, ranges), and the CUDA calls of each thread.
 #
 # Good at: several processes or GPUs at once, what the system does meanwhile, ranges projected onto the GPU. The price: it
 # must be learned, reports grow fast, and they want a window. For one process and its operators, torch.profiler and
@@ -695,7 +701,7 @@ claim_on("CUDA", "a label of annotate is an NVTX range", a_label_is_a_range)
 # %% [markdown]
 # ## Can these numbers be right?
 #
-# A case that was told about a real job. Loading took over 60 % of it. Eight workers instead of four, and a faster
+# A case, as it was told of a real job. Loading took over 60 % of it. Eight workers instead of four, and a faster
 # decoder, cut loading by more than 30 %. The job took 20 % less. Before you go on: is that possible?
 #
 # *Amdahl's law*: if a part p of the time is cut by c, the whole is cut by p times c. 60 % times 30 % is 18 %. Run such a

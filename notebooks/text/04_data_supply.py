@@ -5,7 +5,8 @@
 #
 # After this chapter you can say what part of a step is waiting, compute the best that overlapping could give, reach it, and
 # say why it is not reached. You know what each option of torch's `DataLoader` costs, and two ways in which several
-# workers can spoil an epoch without a word.
+# workers can spoil an epoch without a word. Read it before you make a network faster: a step that waits for its data
+# is what people find most often, and it hides whatever else you change.
 #
 # *25 minutes to read, 30 seconds to run. Longer where each worker is a new Python: on macOS and Windows, not tried yet.*
 #
@@ -85,13 +86,15 @@ loader.log.plot()
 
 # %%
 waits_and_computations = PairedRatios(zip(loader.log.waits, loader.log.computes))
+
+# %%
 claim(
     "a step waits at least 2 times as long for its batch as it computes on it",
     waits_and_computations.at_least(2),
 )
 
 # %% [markdown]
-# Nearly all of this training is reading. A faster network would change nothing.
+# Most of this training is reading. A network that took no time at all would save only the small part of each bar.
 #
 # **Believe it?** There is another way to ask, which needs no clock inside of the step. Train on the loader's batches. Then
 # train on one batch that stays in place, for as many steps. Nothing has to be supplied now, so what the steps lose is the
@@ -102,13 +105,15 @@ seen = same_batch(DataLoader(texts, batch_size=16, shuffle=True), training, step
 seen
 
 # %% [markdown]
-# Both ways say the same. If they are right, a wait and a step on the kept batch make up a whole step. Expect a little less:
-# after all the reading, what the step needs is no longer in the processor's caches.
+# Both ways say that most of the step is supply. If they are right, a wait and a step on the kept batch make up a whole
+# step. Expect a little less: after all the reading, what the step needs is no longer in the processor's caches.
 
 # %%
 waits, computes = np.array(seen.supplied.waits), np.array(seen.supplied.computes)
 kept = np.array(seen.kept.computes)
 rebuilt = PairedRatios(zip(waits + computes, waits + kept))
+
+# %%
 claim(
     "a wait and a step on the kept batch make up a step within a third", rebuilt.within(0.33)
 )
@@ -121,7 +126,7 @@ claim(
 # ## What does the format cost?
 #
 # If preparing is what takes the time, prepare less. To parse a number from text means to look at each of its digits, every
-# epoch again. `write_shards` has written the same records as bytes: files of 512 records each, called *shards*.
+# epoch again. `write_shards` has written the same records as bytes: files of up to 512 records, called *shards*.
 
 # %%
 texts, shards = sources.Texts(data / "records.jsonl"), sources.Shards(data / "shards")
@@ -165,14 +170,15 @@ claim(
 )
 
 # %% [markdown]
-# The bytes alone do not explain it. Four times fewer of them come many times faster, since nothing is parsed: a row of the
-# file is a row of the array.
+# The bytes alone do not explain it. Four times fewer of them come many times faster, since nothing is parsed and no file
+# is opened for each record: a row of the file is a row of the array.
 #
 # The files are *mapped into memory*. Opening one reads next to nothing; the system reads a page of it, 4 KiB or more, when
 # somebody first touches it, and throws it away again when memory gets short. So the data may be larger than the memory.
 #
 # **Cold or warm?** What was read once stays in memory as long as there is room: the *file cache*. Here we ask Linux to
-# forget the file and read it, then read it again. (macOS and Windows have no such request.)
+# forget the file and read it, then read it again. Guess how much faster the second is. (macOS and Windows have no such
+# request.)
 
 
 # %%
@@ -182,6 +188,7 @@ def read_the_texts(is_cold):
 
     with texts.path.open("rb") as file:
         if is_cold:
+            os.fsync(file.fileno())  # what is not on the disk yet is not forgotten
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
         blocks, start = resource.getrusage(resource.RUSAGE_SELF).ru_inblock, perf_counter()
         file.read()
@@ -197,8 +204,9 @@ for state in ("cold", "warm") * 3 if hasattr(os, "posix_fadvise") else ():
 
 # %% [markdown]
 # A benchmark that reads a small data set again and again times the memory, not the disk. The first epoch is the honest
-# one, where the data do not fit into memory so is every other. On a virtual machine even a cold read may come from its
-# host's memory.
+# one; where the data do not fit into memory, so is every other. On a virtual machine even a cold read may come from its
+# host's memory. If no block came from the disk when it was cold, your home folder may lie in memory or on a network, and
+# the request did nothing.
 
 # %% [markdown]
 # ## What is decoded twice?
@@ -209,9 +217,8 @@ for state in ("cold", "warm") * 3 if hasattr(os, "posix_fadvise") else ():
 # %%
 pictures = sources.Pictures(data / "jpeg")
 chosen = list(range(8))
-print(
-    f"{len(pictures)} files of {np.mean([path.stat().st_size for path in pictures.paths]):,.0f} bytes"
-)
+sizes = [path.stat().st_size for path in pictures.paths]
+print(f"{len(pictures)} files of {np.mean(sizes):,.0f} bytes")
 
 # %% [markdown]
 # So decode once and keep what comes out, in shards. How many times faster is every later epoch?
@@ -238,7 +245,7 @@ claim("8 decoded pictures come at least 15 times faster than 8 JPEG files", race
 # %% [markdown]
 # It has a price. At full size a decoded picture takes 196,608 bytes, many times its file, and a disk that is far away may
 # make you wait longer for them than the decoding took. Here the pictures were made small first. And what is drawn at
-# random for each epoch, a crop or a flip, must stay behind the shards.
+# random for each epoch, a crop or a flip, must still be done in the loader, after the shards are read.
 
 # %% [markdown]
 # ## What can overlap give at best?
@@ -311,7 +318,8 @@ claim(
 )
 
 # %% [markdown]
-# Below the bound no option of any loader will bring you. Only faster preparation does, as in the two sections before.
+# No other option of a loader brings you below the bound with w workers. Where t_d / w is the larger, faster preparation
+# does, as in the two sections before. Where t_c is, only a faster computation (chapter 05).
 
 # %% [markdown]
 # ## Why do workers help less when they compute?
@@ -376,9 +384,8 @@ logs = {
 }
 speed = {key: logs[key[0], 0].step / log.step for key, log in logs.items()}
 for (name, workers), log in logs.items():
-    print(
-        f"{name:<9}  {workers} workers  {duration(log.step):>8} a batch  {speed[name, workers]:.1f}x"
-    )
+    times = f"{speed[name, workers]:.1f}x"
+    print(f"{name:<9}  {workers} workers  {duration(log.step):>8} a batch  {times}")
 
 # %%
 canvas, axes = figure()
@@ -501,9 +508,9 @@ short.plot()
 by_eight = PairedRatios(
     zip(*(np.reshape(log.waits[8:], (-1, 8)).sum(axis=1) for log in (short, long)))
 )
-print(
-    f"waiting: {short.wait_share:.0%} with a prefetch_factor of 1, {long.wait_share:.0%} with 8"
-)
+print(f"waiting: {short.wait_share:.0%} with a factor of 1, {long.wait_share:.0%} with 8")
+
+# %%
 claim("working 8 batches ahead takes at least half of the waiting away", by_eight.at_least(2))
 
 # %% [markdown]
@@ -539,9 +546,9 @@ claim("two workers are six processes in three epochs", started[False] == 6)
 claim("with persistent_workers they are two", started[True] == 2)
 
 # %% [markdown]
-# Nor is what they bring for nothing. A batch that a worker made is handed over to your process: it is put into shared
-# memory, its name goes through a queue, and both processes have to be woken. Here are batches from the shards, nothing
-# else to do, from a worker and without any. Which is faster?
+# Nor are the batches that they bring free. A batch that a worker made is handed over to your process: it is put into
+# shared memory, a handle to it goes through a queue, and both processes have to be woken. Here are batches from the
+# shards, nothing else to do, from a worker and without any. Which is faster?
 
 
 # %%
@@ -572,9 +579,11 @@ claim(
 # %% [markdown]
 # Workers are for preparation that takes longer than the handing over. From fast shards, read in the loop.
 #
-# On Linux, up to Python 3.13, a worker is a copy of your process, made in milliseconds (*fork*). On macOS and Windows it
-# is a new Python that imports everything anew (*spawn*), torch too: seconds, in every epoch. A new Python also has to
-# find your data set by its name, in a module. That is why the sources of this chapter are in a file and not in its cells:
+# On Linux, up to Python 3.13, a worker is a copy of your process (*fork*): a fraction of a second. On macOS
+# and Windows it is a new Python that imports everything anew (*spawn*), torch too: seconds, in every epoch unless the
+# workers persist. Since Python 3.14 Linux forks them from a small server process (*forkserver*) that knows nothing of
+# yours, so they import too. Such a worker has to find your data set by its name, in a module. That is why the sources
+# of this chapter are in a file and not in its cells:
 
 # %%
 print(inspect.getsource(sources.Share))
@@ -582,8 +591,8 @@ print(inspect.getsource(sources.Share))
 # %% [markdown]
 # ## What does the batch size do to the loader?
 #
-# A request that takes 5 ms takes them for one record or for a hundred. Predict the samples a second for batches of 1, 16
-# and 256 records.
+# This source takes 5 ms for a request, be it for one record or for a hundred. Predict the samples a second for batches
+# of 1, 16 and 256 records.
 
 # %%
 remote = sources.Remote(sources.Shards(data / "shards"), latency=0.005)
@@ -602,9 +611,8 @@ for size in (1, 16, 256):
     loader = watch(batches_of(size))
     for _ in islice(loader, 9):
         pass
-    print(
-        f"{size:>4} a batch: {duration(loader.log.wait)} a step, {size / loader.log.wait:>8,.0f} samples a second"
-    )
+    wait = loader.log.wait
+    print(f"{size:>4} a batch: {duration(wait)} a step, {size / wait:>8,.0f} samples a second")
 
 # %% [markdown]
 # The fixed price of a request is shared by the batch. But the batch size also changes what is learnt, as chapter 01 has
@@ -627,8 +635,9 @@ claim("drop_last gives 32 steps of 64", full == [64] * 32)
 #
 # **[GPU]** A GPU fetches a batch from memory by itself, while the processor goes on, if the batch lies in *pinned*
 # memory, which the system may not move. `DataLoader(..., pin_memory=True)` puts it there, and `.to("cuda",
-# non_blocking=True)` does not wait. One without the other brings little. This runs where there is a GPU, and was not run
-# for this book yet.
+# non_blocking=True)` does not wait. It takes both. From pinned memory without `non_blocking` the copy is faster, but you
+# wait for it; from ordinary memory you wait in any case, until the batch has been copied out. This runs where there is
+# a GPU, and was not run for this book yet.
 
 
 # %%
@@ -679,14 +688,17 @@ unsplit, split, alone
 
 # %%
 claim("two workers give every sample of a stream twice", unsplit == {2: 1_000})
+
+# %%
 claim(
     "split by get_worker_info, every sample comes once, with workers and without",
     split == alone == {1: 1_000},
 )
 
 # %% [markdown]
-# No error, no warning: an epoch is twice as long, and the network sees everything twice. It is found by counting. Streams
-# read from files are split by files instead: worker k takes every w-th shard.
+# No error, no warning: an epoch has twice the samples, and the network sees everything twice. (torch warns only where
+# the stream has a length and somebody asked the loader for it.) It is found by counting. Streams read from files are
+# split by files instead: worker k takes every w-th shard.
 
 # %% [markdown]
 # ## Do two workers draw the same random numbers?
@@ -709,9 +721,9 @@ claim(
 claim("a generator that the data set holds gives each number twice", different["held"] == 500)
 
 # %% [markdown]
-# torch gives every worker a seed of its own, and seeds NumPy's global generator with it. It cannot know of yours: both
-# workers hold a copy in the same state. And the next epoch starts from the same copy again. The mend is a function that
-# each worker calls when it starts:
+# torch gives every worker a seed of its own, and from it NumPy's global generator and Python's `random` theirs. It cannot
+# know of yours: both workers hold a copy in the same state. And the next epoch, with new workers, starts from the same
+# copy again. The mend is a function that each worker calls when it starts:
 
 # %%
 print(inspect.getsource(sources.own_generator))
@@ -743,7 +755,7 @@ claim(
 # want the same machine without the data set: processes that produce, a queue in front of the consumer, and a *bound* on
 # the queue, or fast producers fill the memory.
 #
-# `steptime.pipeline` is such a thing, in [one page of code](../src/steptime/pipeline.py). Each producer has a pipe of its
+# `steptime.pipeline` is such a thing, in [one short file](../src/steptime/pipeline.py). Each producer has a pipe of its
 # own. The consumer hands out jobs, `ahead` to each producer at most, and takes the batches in the order of the jobs.
 # Equal first:
 
@@ -752,6 +764,8 @@ pictures = sources.Pictures(data / "jpeg")
 jobs = np.arange(64).reshape(-1, 4).tolist()
 made = [pixels for pixels, _ in pipeline(pictures.__getitem__, jobs, producers=2)]
 same = all(np.array_equal(pixels, pictures[job][0]) for pixels, job in zip(made, jobs))
+
+# %%
 claim("the pipeline gives the pictures of all jobs, in order", same and len(made) == len(jobs))
 
 # %% [markdown]
@@ -864,7 +878,7 @@ claim(
 )
 
 # %% [markdown]
-# The copies come page by page, epoch after epoch, until every worker holds the whole list: people take it for a leak.
+# The copies come page by page as long as the workers live, until each holds the whole list: people take it for a leak.
 # Spawned workers are sent it all at the start. Keep records in arrays, mapped if they are many: an array of a million
 # numbers is one Python object, with one count.
 
@@ -884,7 +898,7 @@ claim(
 # | a fast second epoch | the file cache is warm | time the first epoch, or more data than memory |
 # | an epoch w times as long with w workers | a stream that is not split | `get_worker_info()` |
 # | augmentation that repeats | a generator copied into every worker | `worker_init_fn` |
-# | memory that grows from epoch to epoch | pages of Python objects, copied | arrays, mapped files |
+# | memory that grows while the workers live | pages of Python objects, copied | arrays, mapped files |
 # | a program that does not end | a producer waits with a full queue | tell it, empty the queue, join it |
 
 # %% [markdown]
@@ -894,7 +908,8 @@ claim(
 # 2. Let a batch parse its texts when it is first used, in the step. What does the wait share say, and what the
 #    same-batch experiment?
 # 3. With `t_d` = 30 ms and `t_c` = 8 ms, how many workers are enough? Check with the remote source, then add two more.
-# 4. Make the decoded pictures four times as large. At which size is JPEG faster than a source of 100 MB a second?
+# 4. Decode the pictures at four times the size (`sources.SMALL = 256`). At which size is decoding a JPEG file faster than
+#    fetching the decoded picture from a source of 100 MB a second?
 # 5. Let the uneven source stall for 80 ms. Why does no `prefetch_factor` help now?
 # 6. Split the stream for three workers so that each takes one stretch of it. What comes out in another order, and when
 #    does that matter?

@@ -5,6 +5,7 @@
 #
 # After this chapter you can say what limits a piece of a step: the cost of calling it, the memory it moves, or its
 # arithmetic. You know what batching, fusion, `torch.compile` and a better attention can give, and what they cannot.
+# Read it if the processor is busy; if it waits for data, read [chapter 04](04_data_supply.ipynb) first.
 #
 # *30 minutes to read, 35 seconds to run.*
 
@@ -135,8 +136,9 @@ roofs = measure_roofs(seconds=1)
 roofs
 
 # %% [markdown]
-# The first comes from the fastest product of two matrices, the second from a sum of two arrays that fit no cache. No code
-# on this machine, however clever, does better than both, so they are called *roofs* (Williams and others, 2009).
+# The first comes from the fastest product of two matrices, the second from a sum of two arrays, each 64 MiB where
+# memory allows, which is more than most caches hold. Code whose numbers come from memory hardly gets above either,
+# however clever, so they are called *roofs* (Williams and others, 2009). What a cache holds can come faster.
 #
 # The quotient of a function's operations and bytes is its *arithmetic intensity*. Below the point where the roofs meet,
 # memory is the limit; above it, arithmetic. It can be counted before anything is timed. Two candidates: a product of two
@@ -251,9 +253,9 @@ claim(
 # %% [markdown]
 # ## What does torch.compile capture?
 #
-# `torch.compile` runs your function once, writes down the operators it calls, and hands that *graph* to a *backend*,
-# which turns it into code. Here is a backend that only keeps the graph and runs it as it is. It needs no compiler, so it
-# shows what is captured, anywhere.
+# At the first call `torch.compile` follows your function line by line, with types and shapes in place of numbers. It
+# writes down the operators and hands that *graph* to a *backend*, which turns it into code. Here is a backend that only
+# keeps the graph and runs it as it is. It needs no compiler, so it shows what is captured, anywhere.
 
 
 # %%
@@ -397,7 +399,8 @@ def one_kernel():
     race = compare(chain, compiled, x, same=1e-6, budget=2)
     print(f"{work_of(chain, x).operators} operators, {kernels} kernel; {race}")
     saved = median(eager - fused for eager, fused in race.pairs)
-    print(f"first call {duration(first)}: paid back after {first / saved:,.0f} calls")
+    paid = f"paid back after {first / saved:,.0f} calls" if saved > 0 else "never paid back"
+    print(f"first call {duration(first)}: {paid}")
     return Verdict(race.same and kernels == 1, f"{kernels} generated")
 
 
@@ -559,9 +562,9 @@ for share in (0.1, 0.5, 0.9):
     )
 
 # %% [markdown]
-# Here is a step in three parts. Each image is shifted by a row or a column, one after the other; a small network is
-# trained on them; a running mean of the loss is kept. Somebody wants to write a faster optimiser for it. Guess the three
-# shares first.
+# Here is a step in three parts. Each image is shifted by up to a row and a column, one after the other; a small network
+# gives the loss and its gradients; the optimiser changes the weights. Somebody wants to write a faster optimiser for
+# it. Guess the three shares first.
 
 # %%
 torch.manual_seed(0)
@@ -596,9 +599,10 @@ parts = {
 rank(parts)
 
 # %% [markdown]
-# The bound is known before a line is written. A perfect optimiser, one that takes no time at all, gains a few percent; a
-# perfect shift makes the step several times faster. Do not believe it, check it: leave one part out altogether, which is
-# faster than any rewriting of it, and race the rest against the whole step.
+# The bound is known before a line is written. A perfect optimiser, one that takes no time at all, gains a few percent;
+# a perfect shift makes the step several times faster. Do not believe it, check it: leave one part out altogether, which
+# is faster than any rewriting of it, and race the rest against the whole step. The steps differ on purpose, so there is
+# no equal answer to ask for: all that *same answer* compares here is the shape of the loss.
 
 
 # %%
@@ -664,8 +668,10 @@ claim(
 # %%
 def with_threads(count, side):
     matrix = torch.rand(side, side)
+    alone = matrix @ matrix
     torch.set_num_threads(count)
     try:
+        assert torch.allclose(matrix @ matrix, alone, rtol=1e-4)  # equal first
         return bench(torch.mm, matrix, matrix, seconds=0.1).median
     finally:
         torch.set_num_threads(1)
@@ -684,7 +690,8 @@ for count in dict.fromkeys([1, machine.usable_cores(), 4 * machine.usable_cores(
 # thread. A worker that computes with NumPy brings as many threads as the library likes, unless `OMP_NUM_THREADS` says
 # otherwise.
 #
-# And threads change the answer's last digits, because pieces are added up in another order.
+# And another number of threads can change the last digits of a sum, because its pieces are added up in another order:
+# [chapter 08](08_verification.ipynb) shows it.
 
 # %% [markdown]
 # ## What to look for
@@ -697,6 +704,7 @@ for count in dict.fromkeys([1, machine.usable_cores(), 4 * machine.usable_cores(
 # | over a hundred operations a byte | arithmetic is the limit | a lower precision that the hardware supports, fewer operations |
 # | a slow step once in a while, then fast again | a recompilation for a new shape | `dynamic=True`, padding to a few lengths |
 # | compiled, and no faster | graph breaks, or one large product | `fullgraph=True`; leave it eager |
+# | a GPU that waits between very short kernels | launches are the limit | a CUDA graph, `mode="reduce-overhead"` |
 # | memory grows with the square of the length | weights of attention are kept | `scaled_dot_product_attention` |
 # | hours spent on a part, the step hardly faster | a small share | rank by Amdahl's bound first |
 # | more workers, slower steps | more threads than cores | one thread for each worker |

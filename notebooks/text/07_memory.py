@@ -4,21 +4,23 @@
 # **Where did the memory go?**
 #
 # After this chapter you can count what a training step keeps, before you run it; you know what checkpointing trades; and
-# you can say why a GPU reports far more memory reserved than your tensors need, and what steadies it.
+# you can say why a GPU reports far more memory reserved than your tensors need, and what steadies it. Read it when
+# memory runs out, or before a model or a batch gets larger.
 #
 # *25 minutes to read, 15 seconds to run. No GPU is needed: bytes are counted on the CPU, and the GPU's allocator is a
-# model whose rules and counts are exact.*
+# model that follows PyTorch's rules, with exact counts.*
 
 # %%
 import random
 from itertools import accumulate
+from time import perf_counter
 
 import torch
 from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.functional import cross_entropy
 from torch.utils.checkpoint import checkpoint_sequential
 
-from steptime import claim, claim_on, claims, compare
+from steptime import PairedRatios, claim, claim_on, claims
 from steptime.allocations import peak, record, replay
 from steptime.allocator import MIB, Allocator, OutOfMemory
 from steptime.style import COLOURS, Picture, figure
@@ -163,8 +165,9 @@ Picture(
 
 # %% [markdown]
 # The peak comes where backward has begun: nearly all activations are still there, and the first gradients are too. This
-# is the moment at which a step runs out of memory, and the line of Python it blames is `backward`. The lower hill after it
-# is Adam, which needs room for its arithmetic on the largest layer. With a small batch that hill is the higher one.
+# is the moment at which a step runs out of memory, and the line of Python it blames is `backward`. The lower hill after
+# it is Adam, which needs room for its arithmetic on the largest layer. With a small batch that hill is the higher one.
+# (On a GPU Adam takes all layers at once, unless told `foreach=False`, and needs that room for all of them.)
 
 # %% [markdown]
 # ## What does checkpointing trade?
@@ -229,11 +232,19 @@ claim(
 # computed again, since backward begins with it.
 #
 # What does it cost in time? The backward pass of a product does two products, so it is worth about two forward passes,
-# and a step three. Three quarters of a forward pass come on top: a quarter more, in theory. That is far below the factor
-# of two from which this book claims a time. Look at it all the same.
+# and a step three. Three quarters of a forward pass come on top: a quarter more, in theory. That is far below the
+# factor of two from which this book claims a time. Look at it all the same: both in turns, and how many times longer
+# the recomputing step takes.
+
 
 # %%
-compare(recomputed, kept, x, same=0, budget=3)
+def taken(function):
+    start = perf_counter()
+    function(x)
+    return perf_counter() - start
+
+
+PairedRatios((taken(recomputed), taken(kept)) for _ in range(24))
 
 # %% [markdown]
 # Some more time for a much lower peak: worth it if the memory buys a batch or a model that you need, and not else. With n
@@ -404,11 +415,11 @@ claim(
 # %% [markdown]
 # **Why?** A longer text than any before finds no block that is large enough: what was cached for short ones is too small,
 # or was cut into pieces of which one is in use. So the device is asked again, and what it gave before stays reserved for
-# texts that are short. The red line climbs in stairs, each a new longest or an unlucky order.
+# texts that are short. The line of *reserved* climbs in stairs, each a new longest or an unlucky order.
 #
 # **What steadies it?** Pad to a few lengths, *buckets*: here to multiples of 128. Or let the longest text come first,
 # once, so that all later ones fit into its blocks. Or let a segment grow where it ends, so that nothing large is ever too
-# small: `PYTORCH_ALLOC_CONF=expandable_segments:True`. Rank the three before you look.
+# small: `PYTORCH_ALLOC_CONF=expandable_segments:True`, on Linux. Rank the three before you look.
 
 # %%
 buckets = train([128 * -(-length // 128) for length in lengths])
@@ -487,7 +498,9 @@ claim(
 )
 
 # %% [markdown]
-# Two ways out: collect early (`garbage_collection_threshold:0.6`), or one segment that grows. Which makes fewer calls?
+# Two ways out: collect early, or one segment that grows. The setting for the first is `garbage_collection_threshold:0.6`,
+# and it acts only once `torch.cuda.set_per_process_memory_fraction` has told the process its share of the device. Which
+# of the two makes fewer calls?
 
 # %%
 collected, grown = growing(collect_above=0.6), growing(expandable=True)
@@ -504,7 +517,8 @@ claim(
 )
 
 # %% [markdown]
-# Collecting early gives old segments back before a request fails. It makes as many calls, but waits for no kernel. A
+# Collecting early gives old segments back before a request fails. It makes as many calls, but a few at a time, and
+# without the stop for all unfinished work that a failed request begins with. (A `cudaFree` alone can still wait.) A
 # segment that grows asks only for what is missing.
 #
 # **And `empty_cache()`?** People call it in the loop to be safe. Thirty requests of one size, the cache emptied after
