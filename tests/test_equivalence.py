@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from steptime.equivalence import FEWEST, equivalent, interval_of_move, plus_minus
 from steptime.sequential import ERROR_RATE
@@ -27,19 +28,24 @@ def heavy(drawn, shape):
     return drawn.standard_t(4, shape) / math.sqrt(2)
 
 
-def called_equivalent(noise, seeds, move, error_rate, spread=1.0):
-    """The share of DRAWS trials that are called equivalent; the margin is wide enough to be reached at all."""
+def exponential(drawn, shape):
+    """Far more skewed than a metric should be: most runs end near the best, a few far off."""
+    return drawn.exponential(1, shape) - 1
+
+
+def called_equivalent(noise, seeds, move, error_rate, spread=1.0, seeds_after=None, draws=DRAWS):
+    """The share of trials that are called equivalent; the margin is wide enough to be reached at all."""
     drawn = np.random.default_rng(seeds)
     margin = 6 * max(1.0, spread) / math.sqrt(seeds / 10)
-    before = noise(drawn, (DRAWS, seeds))
-    after = spread * noise(drawn, (DRAWS, seeds)) + move * margin
+    before = noise(drawn, (draws, seeds))
+    after = spread * noise(drawn, (draws, seeds_after or seeds)) + move * margin
     low, high = interval_of_move(before, after, error_rate)
     return np.mean((low > -margin) & (high < margin))
 
 
 def most(rate):
-    """What a true rate stays below in DRAWS trials, but for one time in 30,000."""
-    return rate + 4 * math.sqrt(rate * (1 - rate) / DRAWS)
+    """What is seen of a true rate in DRAWS trials, at most, but for one time in 30,000."""
+    return binom.isf(1 / 30_000, DRAWS, rate) / DRAWS
 
 
 @pytest.mark.parametrize("error_rate", [0.05, ERROR_RATE])
@@ -65,6 +71,40 @@ def test_the_two_sides_may_spread_differently(spread):
 def test_metrics_need_not_be_normal(noise, seeds):
     assert called_equivalent(noise, seeds, 1, 0.05) <= most(0.06)
     assert called_equivalent(noise, seeds, -1, 0.05) <= most(0.06)
+
+
+@pytest.mark.parametrize(
+    ("noise", "seeds", "seeds_after", "spread", "true_rate"),
+    [
+        (normal, 5, 5, 1, 0.001),
+        (normal, 20, 20, 1, 0.001),
+        (exponential, 20, 20, 1, 0.001),  # equal skew on both sides cancels
+        (normal, 5, 5, 5, 0.002),
+        (normal, 20, 20, 3, 0.0012),
+        (normal, 5, 20, 1, 0.003),
+        (normal, 5, 20, 3, 0.001),  # where the wider side has the more runs
+        (normal, 20, 5, 3, 0.003),
+        (accuracies, 5, 5, 3, 0.002),
+        (accuracies, 5, 20, 1, 0.003),
+        (accuracies, 20, 5, 3, 0.003),
+    ],
+)
+def test_the_books_rate_at_the_margins_edge_and_where_it_is_exceeded(noise, seeds, seeds_after, spread, true_rate):
+    for move in (1, -1):
+        assert called_equivalent(noise, seeds, move, ERROR_RATE, spread, seeds_after) <= most(true_rate)
+
+
+@pytest.mark.parametrize(
+    ("noise", "seeds", "seeds_after", "spread", "at_least", "at_most"),
+    [
+        (normal, 5, 20, 1, 0.002, 0.003),
+        (exponential, 20, 5, 3, 0.03, 0.04),
+    ],
+)
+def test_the_docstrings_warning_is_true(noise, seeds, seeds_after, spread, at_least, at_most):
+    """In 100,000 trials: so much more than its rate does it err with unequal numbers of runs, and with skew."""
+    erred = called_equivalent(noise, seeds, 1, ERROR_RATE, spread, seeds_after, draws=100_000)
+    assert at_least < erred < at_most
 
 
 def test_what_did_not_move_is_found_equivalent():
@@ -109,6 +149,14 @@ def test_where_it_cannot_judge_it_never_says_equivalent(before, after, answer, s
     assert verdict.answer is answer and sentence in verdict.evidence
 
 
+def test_a_collapse_to_one_number_is_no_doubt_about_the_seed():
+    collapsed = equivalent(GOOD, [0.1] * 10, margin=0.02)
+    assert collapsed.answer is False and "-> 0.1 ± 0 (6 and 10 seeds)" in collapsed.evidence
+    assert equivalent(GOOD, [0.97] * 10, margin=0.02).answer is None  # moved by about the margin
+    assert equivalent([0.1] * 10, GOOD, margin=0.02).answer is None
+    assert equivalent([0.1] * 10, [0.9] * 10, margin=0.02).answer is None
+
+
 def test_a_wide_margin_does_not_make_up_for_few_runs():
     assert len(GOOD[: FEWEST - 1]) < FEWEST
     assert equivalent(GOOD[: FEWEST - 1], GOOD, margin=1e9).answer is None
@@ -119,11 +167,18 @@ def test_a_wide_margin_does_not_make_up_for_few_runs():
     [
         ((GOOD, GOOD[::-1], 0), "margin is how far the mean may move"),
         ((GOOD, GOOD[::-1], math.nan), "margin is how far the mean may move"),
+        ((GOOD, GOOD[::-1], "0.1"), "margin is how far the mean may move, a number above 0, not '0.1'"),
+        ((GOOD, GOOD[::-1], None), "margin is how far the mean may move"),
         ((GOOD, GOOD[::-1], 0.1, 0.5), "error_rate lies between 0 and 0.5"),
+        ((GOOD, GOOD[::-1], 0.1, "0.05"), "error_rate lies between 0 and 0.5"),
         ((GOOD, GOOD, 0.1), "the same runs"),
         ((0.95, GOOD, 0.1), "before is a row of final metrics"),
         ((GOOD, "0.95", 0.1), "after is a row of final metrics"),
         ((GOOD, ["high"] * 5, 0.1), "after holds something that is no number"),
+        ((GOOD, ["0.95"] * 3 + ["0.94"] * 3, 0.1), "after holds something that is no number"),
+        ((GOOD, np.array([0.95, "0.94"] * 3, dtype=object), 0.1), "after holds something that is no number"),
+        ((GOOD, [*GOOD, None], 0.1), "after holds something that is no number"),
+        ((GOOD, [[0.9, 0.8], [0.9]], 0.1), "after holds something that is no number"),
         ((GOOD, [[0.9, 0.8]] * 5, 0.1), "after has 2 dimensions"),
     ],
 )

@@ -39,6 +39,24 @@ def test_a_seed_that_was_not_set_is_a_sentence():
     assert len(over_seeds(unseeded, [3, 4], seed_fixes=False)) == 2
 
 
+@pytest.mark.parametrize(
+    ("stop", "raised"), [(KeyboardInterrupt, KeyboardInterrupt), (MemoryError, RuntimeError), (None, ValueError)]
+)
+def test_what_was_trained_before_the_end_is_not_lost(stop, raised):
+    trained = []
+
+    def train(seed):
+        if seed == 9 and stop:
+            raise stop
+        trained.append(seed)
+        return len(trained) / 4  # so the first seed, trained again, gives another number
+
+    with pytest.raises(raised) as caught:
+        over_seeds(train, [3, 4, 9])
+    finished = "{3: 0.25, 4: 0.5}" if stop else "{3: 0.25, 4: 0.5, 9: 0.75}"
+    assert caught.value.__notes__ == [f"over_seeds: finished, {{seed: metric}}: {finished}"]
+
+
 def test_a_run_that_ends_in_nan_is_kept_to_be_judged():
     assert all(map(math.isnan, over_seeds(lambda seed: math.nan, range(3))))
 
@@ -76,6 +94,9 @@ def test_bits_are_stricter_than_equality():
     assert not same_bits(torch.ones(2), torch.ones(2, dtype=torch.float64))
     assert not same_bits(np.ones(2), np.ones((2, 1)))
     assert not same_bits([1.0], [1.0, 2.0])
+    assert not same_bits({1: 1.0, "1": 2.0}, {1: 3.0, "1": 2.0})
+    assert not same_bits({1: 1.0}, {"1": 1.0})
+    assert not same_bits({"a": {"b": 1.0}, "a.b": 2.0}, {"a": {"b": 3.0}, "a.b": 2.0})
     assert not same_bits(0.1 + 0.2, 0.3)
     assert same_bits(torch.tensor([math.nan]), torch.tensor([math.nan]))
 

@@ -36,6 +36,9 @@ def test_the_tolerance_decides():
         (EXACT[:, :1], "one has the shape"),
         (np.empty((0, 2)), "outputs is empty"),
         (np.array([["a", "b"]] * 2), "outputs must hold real numbers"),
+        (EXACT + 1j, "outputs must hold real numbers, not complex128"),
+        (torch.tensor(EXACT + 1j), "outputs must hold real numbers, not complex128"),
+        (torch.tensor(EXACT + 1j).conj(), "outputs must hold real numbers, not complex128"),
     ],
 )
 def test_outputs_that_are_no_answer_never_agree(outputs, sentence):
@@ -48,9 +51,9 @@ def test_outputs_that_are_no_answer_never_agree(outputs, sentence):
 @pytest.mark.parametrize(
     ("exact", "sentence"),
     [
-        (EXACT.astype(np.float32), "exact must be computed in float64, not float32"),
-        (torch.ones(2), "exact must be computed in float64, not torch.float32"),
-        ([1.0], "exact must be computed in float64, not list"),
+        (EXACT.astype(np.float32), "exact must be of type float64, and computed in it, not float32"),
+        (torch.ones(2), "exact must be of type float64, and computed in it, not torch.float32"),
+        ([1.0], "exact must be of type float64, and computed in it, not list"),
         (np.array([1.0, math.nan]), "1 of 2 exact outputs are not finite"),
         (np.array([]), "exact is empty"),
     ],
@@ -67,7 +70,7 @@ def test_nan_against_nan_is_no_agreement():
         outputs_agree(both, both, 0.5)
 
 
-@pytest.mark.parametrize("tolerance", [0, 1, -1e-6, math.nan])
+@pytest.mark.parametrize("tolerance", [0, 1, -1e-6, math.nan, "1e-6"])
 def test_a_tolerance_that_lets_anything_pass_is_refused(tolerance):
     with pytest.raises(ValueError, match="tolerance is a relative error between 0 and 1"):
         outputs_agree(EXACT, EXACT, tolerance)
@@ -85,6 +88,41 @@ def test_a_near_tie_that_flips_is_told_from_a_clear_decision_that_does():
     assert decisions(SCORES, near).are_near_ties(0.25) and not decisions(SCORES, clear).are_near_ties(0.25)
     assert decisions(SCORES, near).at_least(0.75) and not decisions(SCORES, near).at_least(0.76)
     assert decisions(SCORES, SCORES).agreement == 1
+
+
+def test_a_share_is_reached_where_it_is_met_exactly():
+    before = np.tile([1.0, 0.0], (100, 1))
+    after = before.copy()
+    after[:7] = [0.0, 1.0]
+    assert decisions(before, after).agreement == 0.93 and decisions(before, after).at_least(0.93)
+    assert decisions(before, before).at_least(1)
+
+
+def test_of_equal_margins_none_is_farther_from_a_tie():
+    before = np.array([[1.0, 0.0]] * 9 + [[9.0, 0.0]])
+    for place, near in ((0, True), (8, True), (9, False)):
+        after = before.copy()
+        after[place] = [0.0, 1.0]
+        assert decisions(before, after).are_near_ties(0.1).answer is near
+
+
+@pytest.mark.parametrize("share", [0, -0.1, 1.01, 95, math.nan, "0.9", None])
+def test_what_is_no_share_is_a_sentence(share):
+    flips = decisions(SCORES, SCORES)
+    for judge in (
+        flips.at_least,
+        flips.are_near_ties,
+        lambda share: error_stays(np.zeros(2), *[np.ones(2)] * 2, share),
+    ):
+        with pytest.raises(ValueError, match="share is a part of the"):
+            judge(share)
+
+
+def test_a_share_that_lets_anything_pass_is_refused():
+    with pytest.raises(ValueError, match="are_near_ties: share is"):
+        decisions(SCORES, SCORES).are_near_ties(1)
+    with pytest.raises(ValueError, match="error_stays: share is"):
+        error_stays(np.zeros(2), np.ones(2), np.ones(2), 1)
 
 
 @pytest.mark.parametrize("odd", [math.nan, math.inf])
@@ -160,4 +198,24 @@ def test_the_report_has_two_lines_of_what_was_measured():
 def test_the_report_praises_no_speed_of_a_wrong_answer(after, margin, words):
     race = compare(lambda: 1, lambda: 2)
     speed, quality = report(race, BEFORE, after, margin).splitlines()
-    assert "not timed" in speed and words in quality
+    assert "not timed, the answers differ" in speed and words in quality
+
+
+def test_the_report_says_where_nobody_compared_the_answers():
+    speed = report(compare(lambda: nap(0.002) and None, lambda: nap(0.002) and None, budget=0.2), BEFORE, AFTER, 0.2)
+    assert " -> " in speed and "cannot tell whether the answers agree: both return None" in speed
+
+
+def test_the_report_of_a_race_stopped_before_its_first_pair():
+    calls = []
+
+    def stopped():
+        calls.append(1)
+        if len(calls) > 1:
+            raise KeyboardInterrupt
+        return nap(0.01)
+
+    race = compare(lambda: nap(0.01), stopped)
+    assert race.same and not race.pairs
+    speed = report(race, BEFORE, AFTER, margin=0.2).splitlines()[0]
+    assert speed == "step time  not timed, not one pair of steps was measured"

@@ -29,7 +29,9 @@ def same_bits(before, after):
         return Verdict(False, f"{len(old.keys() ^ new.keys())} parts are in one of the two alone")
     differ = [name for name in old if old[name] != new[name]]
     if differ:
-        return Verdict(False, f"{len(differ)} of {len(old)} parts differ, {differ[0] or 'the only one'} first")
+        return Verdict(
+            False, f"{len(differ)} of {len(old)} parts differ, {'.'.join(map(str, differ[0])) or 'the only one'} first"
+        )
     return Verdict(True, f"{len(old)} parts, bit for bit")
 
 
@@ -62,9 +64,10 @@ def over_seeds(train, seeds, seed_fixes=True):
     """Runs of `train(seed)`, which trains from scratch and returns the final metric, a number; with a progress bar.
 
     seeds: whole numbers, each once. seed_fixes: whether a seed fixes the run; the first is then trained once more, and
-    must give the same number. Say False where it cannot, as with atomic additions on a GPU.
+    must give the same number. Say False where it cannot, as with atomic additions on a GPU. No other seed is trained
+    twice, and only the final metric is compared: a coarse one, say an accuracy, can hide a draw that was not seeded.
     Raises ValueError where it does not or a seed comes twice, TypeError where train returns no number, RuntimeError
-    where it raises.
+    where it raises. To these, and to Ctrl-C, a note adds the metrics of the runs that were finished.
     """
     seeds = list(seeds)
     if not seeds or len(set(seeds)) < len(seeds):
@@ -73,15 +76,20 @@ def over_seeds(train, seeds, seed_fixes=True):
         )
     todo = seeds + seeds[:1] * seed_fixes
     name = getattr(train, "__name__", type(train).__name__)
-    metrics = [_final(train, name, seed) for seed in tqdm(todo, desc=name, unit="run", delay=1, leave=False)]
-    if seed_fixes:
-        again = metrics.pop()
-        if not same_bits(metrics[0], again):
+    metrics = []
+    try:
+        for seed in tqdm(todo, desc=name, unit="run", delay=1, leave=False):
+            metrics.append(_final(train, name, seed))
+        if seed_fixes and not same_bits(metrics[0], metrics[-1]):
             raise ValueError(
-                f"over_seeds: {name}({seeds[0]}) gave {metrics[0]!r}, then {again!r}, so its seed does not fix it: "
-                "seed all it draws from (set_seeds), or say seed_fixes=False."
+                f"over_seeds: {name}({seeds[0]}) gave {metrics[0]!r}, then {metrics[-1]!r}, so its seed does not fix "
+                "it: seed all it draws from (set_seeds), or say seed_fixes=False."
             )
-    return Runs(seeds, metrics)
+    except BaseException as error:  # Ctrl-C too: what took hours to train must not be lost
+        if metrics:
+            error.add_note(f"over_seeds: finished, {{seed: metric}}: {dict(zip(seeds, metrics, strict=False))}")
+        raise
+    return Runs(seeds, metrics[: len(seeds)])
 
 
 def _final(train, name, seed):
@@ -95,20 +103,20 @@ def _final(train, name, seed):
     return float(metric)
 
 
-def _parts(thing, name=""):
-    """(name, all that must be the same) of each tensor, array, number or other object in it."""
+def _parts(thing, path=()):
+    """(path of keys, all that must be the same) of each tensor, array, number or other object in it."""
     if hasattr(thing, "state_dict"):
         thing = thing.state_dict()
     if isinstance(thing, (dict, list, tuple)):
         for key, part in thing.items() if isinstance(thing, dict) else enumerate(thing):
-            yield from _parts(part, f"{name}.{key}" if name else str(key))
+            yield from _parts(part, (*path, key))
     elif is_tensor(thing):
         import torch
 
         flat = thing.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
-        yield name, (str(thing.dtype), tuple(thing.shape), flat.numpy().tobytes())
+        yield path, (str(thing.dtype), tuple(thing.shape), flat.numpy().tobytes())
     elif isinstance(thing, (np.ndarray, Number)):
         array = np.asarray(thing)
-        yield name, (array.dtype.str, array.shape, array.tobytes())
+        yield path, (array.dtype.str, array.shape, array.tobytes())
     else:
-        yield name, thing
+        yield path, thing

@@ -8,6 +8,7 @@ What cannot be compared is never called the same.
 
 import math
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 
@@ -34,13 +35,14 @@ __all__ = [
 def relative_error(exact, outputs):
     """The largest error of any output, relative to the largest magnitude among the exact ones; absolute if that is 0.
 
-    exact: an array or a tensor in float64. outputs: of the same shape, in any precision.
+    exact: an array or a tensor of type float64, and computed in it; only the type can be seen, not what was computed
+    in less and cast at the end. outputs: of the same shape, in any precision.
     Raises ValueError where exact is not float64 or not finite, where there is nothing to compare, where shapes differ
     and where outputs are not finite.
     """
     given = getattr(exact, "dtype", type(exact).__name__)
     if str(given).removeprefix("torch.") != "float64":
-        raise ValueError(f"relative_error: exact must be computed in float64, not {given}.")
+        raise ValueError(f"relative_error: exact must be of type float64, and computed in it, not {given}.")
     exact, outputs = _numbers("exact", exact), _numbers("outputs", outputs)
     _finite("exact outputs", exact)
     try:
@@ -56,7 +58,7 @@ def outputs_agree(exact, outputs, tolerance):
 
     Raises ValueError, as `relative_error` does, where exact gives nothing to hold them against.
     """
-    if not 0 < tolerance < 1:
+    if not _is_share(tolerance):
         raise ValueError(f"outputs_agree: tolerance is a relative error between 0 and 1, not {tolerance!r}.")
     relative_error(exact, exact)  # whatever is wrong now is wrong with the outputs
     try:
@@ -82,16 +84,24 @@ class Decisions:
     @property
     def agreement(self):
         """The share of samples whose class stayed."""
-        return 1 - len(self.flipped) / len(self.margins)
+        samples = len(self.margins)
+        return (samples - len(self.flipped)) / samples  # 1 - 7 / 100 would be less than 0.93
 
     def at_least(self, share):
-        """Verdict: do at least this share of the samples keep their class?"""
+        """Verdict: do at least this share of the samples keep their class? Raises ValueError outside of 0 to 1."""
+        if not (_is_share(share) or share == 1):
+            raise ValueError(f"at_least: share is a part of the samples, above 0 and at most 1, not {share!r}.")
         return Verdict(bool(self.agreement >= share), f"{self}, {share:.2%} asked for")
 
     def are_near_ties(self, share):
-        """Verdict: are those that flipped all among this share of the samples, the ones with the smallest margins?"""
-        ranks = np.argsort(np.argsort(self.margins, kind="stable")) / len(self.margins)
-        farthest = ranks[self.flipped].max(initial=0.0)
+        """Verdict: has no sample that flipped more than this share of all the margins below its own?
+
+        Raises ValueError unless share lies between 0 and 1.
+        """
+        if not _is_share(share):
+            raise ValueError(f"are_near_ties: share is a part of the samples, between 0 and 1, not {share!r}.")
+        below = np.searchsorted(np.sort(self.margins), self.margins[self.flipped], side="left")
+        farthest = below.max(initial=0) / len(self.margins)
         evidence = f"{self}, the farthest from a tie had {farthest:.1%} of the margins below it, {share:.1%} allowed"
         return Verdict(bool(farthest <= share), evidence, float(share / farthest) if farthest else None)
 
@@ -118,9 +128,11 @@ def decisions(before, after):
 def error_stays(truth, before, after, share):
     """Verdict: does the root mean squared error of predictions move by at most this share of what it was?
 
-    False where predictions after are not finite. Raises ValueError where shapes differ, something else is not finite,
-    or there was no error before, of which a move could be a share.
+    False where predictions after are not finite. Raises ValueError unless share lies between 0 and 1, where shapes
+    differ, something else is not finite, or there was no error before, of which a move could be a share.
     """
+    if not _is_share(share):
+        raise ValueError(f"error_stays: share is a part of the error before, between 0 and 1, not {share!r}.")
     truth, before, after = (
         _numbers(name, given) for name, given in (("truth", truth), ("before", before), ("after", after))
     )
@@ -145,8 +157,12 @@ def report(race, before, after, margin, metric="metric", error_rate=ERROR_RATE):
         old, new = (duration(np.median(times)) for times in zip(*race.pairs, strict=True))
         ratio = str(race.ratios).replace(" pairs", " interleaved pairs")
         speed = f"{old} -> {new}, {ratio} (same machine, same batch, warm-up left out, median)"
+    elif race.same.answer is False:
+        speed = f"not timed, the answers differ: {race.same.evidence}"
     else:
-        speed = f"not timed, {race.same.evidence}"
+        speed = "not timed, not one pair of steps was measured"
+    if race.same.answer is None:
+        speed += f"; cannot tell whether the answers agree: {race.same.evidence}"
     verdict = equivalent(before, after, margin, error_rate)
     word = {True: "equivalent", False: "not equivalent", None: "cannot tell whether equivalent"}[verdict.answer]
     quality = f"{plus_minus(before)} -> {plus_minus(after)} ({runs(before, after)}): {word} within {margin:g}"
@@ -154,8 +170,15 @@ def report(race, before, after, margin, metric="metric", error_rate=ERROR_RATE):
     return f"{'step time':<{width}}  {speed}\n{metric:<{width}}  {quality}"
 
 
+def _is_share(given):
+    return isinstance(given, Real) and 0 < given < 1
+
+
 def _numbers(name, given):
-    array = given.detach().double().cpu().numpy() if is_tensor(given) else np.asarray(given)
+    if is_tensor(given):
+        given = given.detach().cpu().resolve_conj()
+        given = given if given.is_complex() else given.double()  # NumPy has no bfloat16
+    array = np.asarray(given)
     if array.dtype.kind not in "biuf":
         raise ValueError(f"{name} must hold real numbers, not {array.dtype}.")
     if not array.size:
