@@ -6,6 +6,7 @@ import math
 import random
 from contextlib import nullcontext, redirect_stdout
 from numbers import Real
+from operator import itemgetter
 from statistics import median
 
 from tqdm import tqdm
@@ -225,15 +226,17 @@ class Race:
 
     def _set_calls(self):
         """Let both stretches last equally long, within five percent: interruptions then fall on either alike."""
-        fast, slow = sorted((self._a, self._b), key=lambda side: side.recent)
+        (fast, taken), (slow, longer) = sorted(
+            ((side, side.recent()) for side in (self._a, self._b)), key=itemgetter(1)
+        )
         if not slow.undisturbed:  # the first calls, with their one-off costs, say nothing yet of those that follow
             return
-        ratio = slow.recent / fast.recent
+        ratio = longer / taken
         if ratio < 1.2:  # equal functions must be exchangeable, to the last call
-            fast.calls = slow.calls = math.ceil(SHORTEST / fast.recent)
+            fast.calls = slow.calls = math.ceil(SHORTEST / taken)
             return
         fits = [calls for calls in (1, 2, 3, 4) if abs(round(calls * ratio) / (calls * ratio) - 1) < 0.05]
-        slow.calls = max(fits[0] if fits else 4, math.ceil(SHORTEST / slow.recent))
+        slow.calls = max(fits[0] if fits else 4, math.ceil(SHORTEST / longer))
         fast.calls = round(slow.calls * ratio)
 
     def _is_warming(self):
@@ -257,7 +260,6 @@ class Side:
         self.name, self.first = name_of(function), seen.seconds
         self.calls, self.wall, self.undisturbed, self.interrupted = 1, seen.seconds, [], 0.0
 
-    @property
     def recent(self):
         """What a call takes these days, by the last nine stretches."""
         return max(median(self.undisturbed[-9:] or [self.first]), 1e-9)

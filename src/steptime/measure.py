@@ -2,6 +2,7 @@
 
 import gc
 import io
+import os
 import threading
 import weakref
 from contextlib import nullcontext, redirect_stdout
@@ -14,6 +15,11 @@ from typing import NamedTuple
 from steptime.machine import SCHEDULER, synchronise
 from steptime.observe import observe
 from steptime.units import duration
+
+try:
+    import resource
+except ImportError:  # on Windows, which has no SCHEDULER either
+    resource = None
 
 SHORTEST = 200e-6
 """Seconds: no shorter stretch is read off the clock, so that reading it (about 50 ns) costs nothing that shows."""
@@ -69,10 +75,7 @@ class Stopwatch:
         """(seconds in line for a core, rests taken) by this thread so far; None where the system does not tell."""
         if self._scheduler is None or threading.get_ident() != self._thread:
             return None
-        import resource  # not on Windows, which has no such file either
-
-        self._scheduler.seek(0)
-        queued = int(self._scheduler.read(64).split()[1]) / 1e9
+        queued = int(os.pread(self._scheduler.fileno(), 64, 0).split()[1]) / 1e9
         return queued, resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
 
 

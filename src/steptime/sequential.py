@@ -21,6 +21,7 @@ Two games are played:
 
 import math
 from bisect import insort
+from functools import cache
 
 from steptime.claims import Verdict
 from steptime.units import times
@@ -28,11 +29,14 @@ from steptime.units import times
 ERROR_RATE = 0.001
 """The chance that a verdict is ever wrong, over the whole run: one rate for the whole book."""
 
-GAMBLERS = [(scale, shift) for scale in (1 / 8, 1) for shift in (1 / 4, 1 / 2, 1, 2)]
-"""What is betted on: the noise, in units of the usual size of a pair's log ratio, and the true shift in units of that.
+GAMBLERS = [(noise, shift) for noise in (1 / 8, 1, 4) for shift in (1 / 4, 1 / 2, 1, 2, 4)]
+"""What is betted on: the noise, in units of the log ratios' lower quartile, and the true shift in units of the noise."""
 
-On a machine that changes its speed most pairs are torn apart, and the few that are not tell much: the small scale.
-"""
+TORN = 8
+"""The noise of half of the pairs, in the same units: on a machine that changes its speed they are torn apart."""
+
+FINENESS = 16
+"""Stakes are worked out for so many sizes within a factor of e, once each."""
 
 
 def log_capital(above, pairs):
@@ -77,14 +81,12 @@ class PairedRatios:
         _check(ratio)
         log_ratio = math.log(ratio)
         size, seen = abs(log_ratio), self._sizes
-        usual = seen[len(seen) // 2] if seen else 0.0  # stakes may know the past and this pair's size, not its side
-        if usual and size:
-            for gambler, (scale, shift) in enumerate(GAMBLERS):
-                odds = _odds(size / usual / scale, shift)
-                if log_ratio < 0:
-                    odds = 1 / odds
-                self._above[gambler] *= 2 * odds / (1 + odds)
-                self._below[gambler] *= 2 / (1 + odds)
+        small = seen[len(seen) // 4] if seen else 0.0  # stakes may know the past and this pair's size, not its side
+        if small and size:
+            for gambler, share in enumerate(_stakes(round(FINENESS * math.log(size / small)))):
+                won, lost = (2 * share, 2 - 2 * share) if log_ratio > 0 else (2 - 2 * share, 2 * share)
+                self._above[gambler] *= won
+                self._below[gambler] *= lost
         insort(seen, size)
 
     @property
@@ -141,10 +143,23 @@ def _check(ratio):
         raise ValueError(f"A ratio of two times is a number above 0, not {ratio!r}.")
 
 
-def _odds(size, shift):
-    """How many times likelier a pair of this size is to fall on the side of a true shift than on the other.
+@cache
+def _stakes(step):
+    """For each gambler, which share of the capital goes on a pair of this size being on the side of the true shift.
 
-    Both in units of the noise, under Student's t with 3 degrees of freedom: tails as heavy as timings have, so
-    that the odds go back to even for a size that only an interruption explains.
+    step: the size in units of a small one, as a logarithm to the base e^(1 / FINENESS).
     """
-    return ((3 + (size + shift) ** 2) / (3 + (size - shift) ** 2)) ** 2
+    size, shares = math.exp(step / FINENESS), []
+    for noise, shift in GAMBLERS:
+        on_its_side, on_the_other = (_density(size - side * shift * noise, noise) for side in (1, -1))
+        shares.append(on_its_side / (on_its_side + on_the_other))
+    return shares
+
+
+def _density(deviation, noise):
+    """Of a deviation from the true shift: half of them by the noise, half torn apart; but for a constant factor.
+
+    Both are Student's t with 3 degrees of freedom: tails as heavy as timings have, so that the odds go back to even
+    for a size that only an interruption explains.
+    """
+    return sum((3 + (deviation / width) ** 2) ** -2 / width for width in (noise, TORN))
