@@ -4,6 +4,7 @@ import math
 import os
 import platform
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -74,6 +75,44 @@ def test_a_compiler_that_fails_is_none(tmp_path, monkeypatch):
     (tmp_path / "broken").chmod(0o755)
     monkeypatch.setenv("CXX", str(tmp_path / "broken"))
     assert ("compiler", "none") in machine.card().rows
+
+
+@pytest.mark.skipif(not shutil.which(os.environ.get("CXX", "g++")), reason="no C++ compiler here")
+def test_a_compiler_that_builds_with_pythons_headers_is_there():
+    assert machine.has("a C++ compiler") and "torch.compile cannot run" not in repr(machine.card())
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the compiler of this test is a shell script")
+def test_a_compiler_without_headers_names_itself_does_not_count_and_is_tried_once(tmp_path, monkeypatch):
+    tried = tmp_path / "tried"
+    (tmp_path / "bare").write_text(
+        f'#!/bin/sh\n[ "$1" = --version ] && echo bare 1.0 && exit\necho >>{tried}\nexit 1\n'
+    )
+    (tmp_path / "bare").chmod(0o755)
+    monkeypatch.setenv("CXX", str(tmp_path / "bare"))
+    card = machine.card()
+    assert not machine.has("a C++ compiler") and ("compiler", "bare 1.0") in card.rows
+    assert any(what.startswith("headers for the C++ compiler") for what in card.missing)
+    assert tried.read_text() == "\n"
+
+
+def test_a_cxx_that_points_nowhere_is_no_compiler(monkeypatch):
+    monkeypatch.setenv("CXX", "/nowhere/g++")
+    assert not machine.has("a C++ compiler") and ("compiler", "none") in machine.card().rows
+
+
+def test_threads_share_the_last_level_caches_of_their_cores(tmp_path, monkeypatch):
+    for core, cores in enumerate(("0-1", "0-1", "2-3", "2-3")):
+        for level, size in ((1, 32), (2, 512), (3, 32_768)):
+            index = tmp_path / f"cpu{core}" / "cache" / f"index{level}"
+            index.mkdir(parents=True)
+            shared = cores if level == 3 else str(core)
+            for name, text in (("level", level), ("size", f"{size}K"), ("shared_cpu_list", shared)):
+                (index / name).write_text(f"{text}\n")
+    monkeypatch.setattr(machine, "CORES", tmp_path)
+    assert [machine.last_level_cache(threads) for threads in (1, 2, 4)] == [2**25, 2**26, 2**26]
+    monkeypatch.setattr(machine, "CORES", tmp_path / "none")
+    assert machine.last_level_cache(1) == 0
 
 
 @pytest.mark.skipif(torch.version.cuda is not None, reason="this torch is built with CUDA")

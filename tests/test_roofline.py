@@ -2,11 +2,13 @@
 
 import math
 
+import psutil
 import pytest
 import torch
-from torch.nn.functional import scaled_dot_product_attention
+from torch.nn.functional import conv2d, scaled_dot_product_attention
 
-from steptime.roofline import Roofs, Work, measure_roofs, work_of
+from steptime import machine
+from steptime.roofline import ARRAY, Roofs, Work, array_length, measure_roofs, work_of
 
 ROOFS = Roofs(flops=100e9, bandwidth=10e9, dtype=torch.float32, threads=1)
 
@@ -53,6 +55,29 @@ def test_attention_is_counted_on_the_cpu_too():
     q = torch.rand(1, 2, 64, 16)
     written_out = work_of(lambda q: (q @ q.transpose(-1, -2)) @ q, q)
     assert work_of(scaled_dot_product_attention, q, q, q).flops == written_out.flops == 2 * 2 * 2 * 64 * 64 * 16
+
+
+def test_attentions_backward_pass_is_five_products_for_the_two_of_the_forward_pass():
+    q, gradient = torch.rand(1, 2, 64, 16, requires_grad=True), torch.rand(1, 2, 64, 16)
+    k, v = (torch.rand(1, 2, 64, 16, requires_grad=True) for _ in range(2))
+    both = work_of(lambda: torch.autograd.grad(scaled_dot_product_attention(q, k, v), (q, k, v), gradient))
+    assert both.flops == (2 + 5) * 2 * 2 * 64 * 64 * 16
+
+
+def test_a_convolution_is_as_many_products_as_it_has_places_and_weights():
+    x, weight = torch.rand(2, 3, 8, 8), torch.rand(5, 3, 3, 3, requires_grad=True)
+    forward = 2 * (2 * 6 * 6) * weight.numel()
+    with torch.no_grad():
+        work = work_of(conv2d, x, weight)
+    assert work == Work(forward, 4 * (x.numel() + weight.numel() + 2 * 5 * 6 * 6))
+    both = work_of(lambda: torch.autograd.grad(conv2d(x, weight), weight, torch.ones(2, 5, 6, 6)))
+    assert both.flops == 2 * forward
+
+
+def test_an_operator_on_lists_reads_and_writes_all_their_tensors():
+    pair = [torch.rand(100), torch.rand(50)]
+    assert work_of(torch._foreach_add_, pair, 1).bytes == 4 * 2 * 150
+    assert work_of(torch._foreach_add, pair, 1).bytes == 4 * 2 * 150
 
 
 def test_a_backward_pass_is_counted():
@@ -104,8 +129,21 @@ def test_the_peak_of_wider_numbers_is_lower():
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
-    [({"dtype": torch.int32}, "no FLOP/s of torch.int32"), ({"seconds": 0}, "seconds must be above 0")],
+    [
+        ({"dtype": torch.int32}, "no FLOP/s of torch.int32"),
+        ({"dtype": torch.float8_e8m0fnu}, "no product of matrices of torch.float8_e8m0fnu"),
+        ({"seconds": 0}, "seconds must be above 0"),
+    ],
 )
 def test_what_has_no_roof_is_a_sentence(arguments, sentence):
     with pytest.raises(ValueError, match=sentence):
         measure_roofs(**arguments)
+
+
+@pytest.mark.skipif(psutil.virtual_memory().available < 2**33, reason="little memory: the arrays are smaller")
+def test_the_triads_arrays_are_four_times_the_last_level_cache_and_leave_most_of_the_memory_free(monkeypatch):
+    for cache, length in ((0, ARRAY), (2 * ARRAY, 2 * ARRAY)):
+        monkeypatch.setattr(machine, "last_level_cache", lambda threads, cache=cache: cache)
+        assert array_length() == length
+    monkeypatch.setattr(machine, "last_level_cache", lambda threads: 2**50)
+    assert 3 * 4 * array_length() < 0.15 * psutil.virtual_memory().available

@@ -13,6 +13,7 @@
 # %%
 import random
 from itertools import accumulate
+from tempfile import mkdtemp
 from time import perf_counter
 
 import torch
@@ -591,7 +592,9 @@ def snapshot():
     for length in (256, 512, 1_024):
         model(torch.rand(length, 4_096, device="cuda")).sum().backward()
     entries = torch.cuda.memory._snapshot()["device_traces"][0]
-    torch.cuda.memory._dump_snapshot("snapshot.pickle")
+    file = mkdtemp() + "/snapshot.pickle"
+    torch.cuda.memory._dump_snapshot(file)
+    print(f"written to {file}")
     torch.cuda.memory._record_memory_history(enabled=None)
     return len(entries) > 0
 

@@ -18,13 +18,15 @@ c10/core/CachingDeviceAllocator.h of PyTorch 2.13:
 - Where the device has no room, segments that are wholly free are given back (with max_split first as few of those
   above it as do) and the request is tried again; then it is out of memory.
 - With a collection threshold, segments of the large pool that are wholly free, and for as many requests as the average
-  one, are given back before a segment is asked for, while more than that share of the capacity is reserved.
+  one, are given back before a segment is asked for, while more than that share of the capacity is reserved (in PyTorch
+  only where set_per_process_memory_fraction sets the capacity).
 - With expandable segments each pool is one long segment, which grows where it ends by pages of 2 or 20 MiB, so that
   what is free at its end is not lost; a block there is taken only if no other fits.
 
-What the model leaves out: streams and events, private pools (CUDA graphs), roundup_power2_divisions, and holes in
-expandable segments: here only free pages at the end are given back. The device is one number, its capacity; a real one
-can also be too fragmented.
+What the model leaves out: streams and events, private pools (CUDA graphs), holes in expandable segments (here
+only free pages at the end are given back), and the options roundup_power2_divisions, large_segment_size_mb and
+max_non_split_rounding_mb (20 MiB each here). The device is one number, its capacity; a real one can also be too
+fragmented.
 """
 
 import math
@@ -61,8 +63,9 @@ class Block:
 class Allocator:
     """A device's memory behind the cache. All sizes are in bytes.
 
-    capacity: of the device; without end unless told. max_split, collect_above, expandable: max_split_size_mb (here in
-    bytes), garbage_collection_threshold and expandable_segments of PYTORCH_ALLOC_CONF.
+    capacity: of the device, or the part of it that set_per_process_memory_fraction allows; without end unless told.
+    max_split, collect_above, expandable: max_split_size_mb (here in bytes), garbage_collection_threshold and
+    expandable_segments of PYTORCH_ALLOC_CONF.
     allocated: bytes in blocks that are in use; reserved: bytes in segments. device_mallocs, device_frees: calls to the
     device so far. retries: how often a request came through only after segments were given back.
     curve: (allocated, reserved) after each request, each free, and each time the cache was emptied.

@@ -6,7 +6,10 @@ import platform
 import shutil
 import subprocess
 import sys
+import sysconfig
+import tempfile
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -20,6 +23,9 @@ QUOTAS = (
     (Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"), Path("/sys/fs/cgroup/cpu/cpu.cfs_period_us")),
 )
 """Where Linux tells a container how much of its cores it may use, in control groups of version 2 and of version 1."""
+
+CORES = Path("/sys/devices/system/cpu")
+"""Where Linux describes the caches of each core."""
 
 
 @dataclass(frozen=True)
@@ -62,21 +68,25 @@ def card():
         missing.append("CUDA: sections marked [GPU] show their code and do not run")
         if shutil.which("nvidia-smi") and not torch.version.cuda:
             missing.append("CUDA in torch: there is an NVIDIA driver, but this torch was built without it")
-    if not compiler:
-        missing.append("a C++ compiler: torch.compile cannot run on the CPU")
+    if not has("a C++ compiler"):
+        lacking = "headers for the C++ compiler, its own or Python's" if compiler else "a C++ compiler"
+        missing.append(f"{lacking}: torch.compile cannot run on the CPU")
     if not SCHEDULER.exists():
         missing.append("the scheduler's statistics: a reading that was interrupted cannot be told from others")
     return Card(rows, tuple(missing))
 
 
 def has(need):
-    """True where this machine has what some sections need: "CUDA" or "a C++ compiler". Raises ValueError for others."""
+    """True where this machine has what some sections need: "CUDA" or "a C++ compiler". Raises ValueError for others.
+
+    The compiler counts if it builds a file that includes what torch.compile does; on Windows it need only be there.
+    """
     if need == "CUDA":
         import torch
 
         return torch.cuda.is_available()
     if need == "a C++ compiler":
-        return _compiler() is not None
+        return _compiler() is not None and (sys.platform == "win32" or _builds(shutil.which(_compiler_name())))
     raise ValueError(f'There is no telling whether a machine has {need!r}: ask for "CUDA" or "a C++ compiler".')
 
 
@@ -108,6 +118,19 @@ def usable_cores():
     """How many cores this process may use at once: a container or a scheduler can allow fewer than there are."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(cores, math.ceil(_quota() or cores))
+
+
+def last_level_cache(threads):
+    """Bytes of last-level cache that so many threads can have to themselves; 0 where none is told, as outside Linux."""
+    caches = set()
+    for index in CORES.glob("cpu[0-9]*/cache/index*"):
+        try:
+            level, size, cores = ((index / name).read_text().strip() for name in ("level", "size", "shared_cpu_list"))
+        except OSError:
+            continue
+        caches.add((int(level), 2**10 * int(size.removesuffix("K")), cores))
+    sizes = sorted(size for level, size, _ in caches if level == max(caches)[0])
+    return sum(sizes[-threads:])
 
 
 def _quota():
@@ -169,10 +192,25 @@ def _gpu(torch):
 
 def _compiler():
     """The C++ compiler that torch.compile takes on a CPU, as it names itself; None where there is none."""
-    if sys.platform == "win32":
-        name = os.environ.get("CXX", "cl")
-        return shutil.which(name) and name
-    return _ask(os.environ.get("CXX", "clang++" if sys.platform == "darwin" else "g++"), "--version")
+    name = _compiler_name()
+    return (shutil.which(name) and name) if sys.platform == "win32" else _ask(name, "--version")
+
+
+def _compiler_name():
+    return os.environ.get("CXX", {"darwin": "clang++", "win32": "cl"}.get(sys.platform, "g++"))
+
+
+@cache
+def _builds(compiler):
+    """True where it builds a library with Python's headers and, on Linux, OpenMP's: as torch.compile's kernels are."""
+    headers = ["Python.h"] if sys.platform == "darwin" else ["Python.h", "omp.h"]
+    options = ["-std=c++20", "-shared", "-fPIC", f"-I{sysconfig.get_path('include')}"]
+    if sys.platform != "darwin":
+        options.append("-fopenmp")
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "probe.cpp")
+        source.write_text("".join(f"#include <{header}>\n" for header in headers))
+        return _ask(compiler, *options, str(source), "-o", str(source.with_suffix(".so"))) is not None
 
 
 def _ask(*command):

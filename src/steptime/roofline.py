@@ -13,8 +13,9 @@ import psutil
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
-from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
+from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
 
+from steptime import machine
 from steptime.measure import bench
 from steptime.observe import name_of
 from steptime.style import COLOURS, Picture, figure
@@ -23,7 +24,7 @@ SIDES = (512, 1_024, 2_048)
 """Square matrices whose product is tried for the peak: large enough to keep the arithmetic units busy."""
 
 ARRAY = 2**24
-"""Numbers in an array of the triad, 64 MiB: larger than the caches, as STREAM's rules ask for (McCalpin, 1995)."""
+"""Numbers in an array of the triad, 64 MiB: the least, and all where the system tells of no larger cache."""
 
 
 @dataclass(frozen=True)
@@ -44,12 +45,15 @@ def work_of(function, *arguments, fused=False):
     """Call a function once and count its Work.
 
     flops: those of products, convolutions and attention by torch's own counter; one for each element of the result of
-    an element-wise operator, one for each element that a reduction reads; others (softmax, say) count as none.
-    bytes: every operator reads its tensors from memory and writes its result there, views apart. With `fused` only
+    an element-wise operator, one for each element that a reduction reads; others (softmax, say, and those on lists of
+    tensors, which optimisers use) count as none. Attention's backward pass computes its weights again.
+    bytes: every operator reads its tensors from memory and writes its results there, views apart. With `fused` only
     the tensors among the arguments and in the answer are moved: what one kernel for all of it would do at best.
     Counts eager code: what torch.compile makes of it is not seen.
     """
-    extra = {torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attention_flops}
+    attention = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu  # torch's counter knows those of CUDA only
+    backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
+    extra = {attention: _first(3, sdpa_flop_count), backward: _first(4, sdpa_backward_flop_count)}
     with FlopCounterMode(display=False, custom_mapping=extra) as counter, _Traffic() as traffic:
         answer = function(*arguments)
     flops = counter.get_total_flops() + traffic.flops
@@ -58,8 +62,9 @@ def work_of(function, *arguments, fused=False):
     return Work(flops, traffic.bytes, traffic.operators)
 
 
-def _attention_flops(query, key, value, *_, **__):
-    return sdpa_flop_count(query, key, value)  # torch's counter knows the kernels of CUDA only
+def _first(count, formula):
+    """The formula for an operator whose first arguments alone matter."""
+    return lambda *shapes, **_: formula(*shapes[:count])
 
 
 class _Traffic(TorchDispatchMode):
@@ -74,10 +79,13 @@ class _Traffic(TorchDispatchMode):
         answer = operator(*arguments, **keywords)
         if _moves_nothing(operator, arguments, answer):
             return answer
-        written = {arg.name for arg in operator._schema.arguments if arg.is_out}
-        read = [arguments, {name: value for name, value in keywords.items() if name not in written}]
+        schema = {arg.name: arg for arg in operator._schema.arguments}
+        named = dict(zip(schema, arguments, strict=False)) | keywords
+        read = [value for name, value in named.items() if not schema[name].is_out]
+        changed = [value for name, value in named.items() if schema[name].is_write]
+        written = {id(tensor): tensor for tensor in _tensors([changed, answer])}  # what is changed is often the answer
         self.operators += 1
-        self.bytes += _size(read) + _size(answer)
+        self.bytes += _size(read) + _size(written)
         if torch.Tag.pointwise in operator.tags:
             self.flops += sum(tensor.numel() for tensor in _tensors(answer))
         elif torch.Tag.reduction in operator.tags:
@@ -193,6 +201,10 @@ def measure_roofs(dtype=torch.float32, seconds=2.0):
         raise ValueError(f"measure_roofs: there is no FLOP/s of {dtype}: ask for a floating-point dtype.")
     if not seconds > 0:
         raise ValueError(f"measure_roofs: seconds must be above 0, not {seconds!r}.")
+    try:
+        torch.mm(torch.ones(1, 1).to(dtype), torch.ones(1, 1).to(dtype))
+    except RuntimeError:
+        raise ValueError(f"measure_roofs: torch makes no product of matrices of {dtype} on the CPU.") from None
     return Roofs(_peak(dtype, seconds / 2), _bandwidth(seconds / 2), dtype, torch.get_num_threads())
 
 
@@ -208,10 +220,17 @@ def _peak(dtype, seconds):
     return best
 
 
+def array_length():
+    """How many float32 the triad's arrays have: four times the last-level cache, as STREAM's rules ask for, 64 MiB at
+    least, and less where three of them would take over an eighth of the free memory.
+    """
+    cache = machine.last_level_cache(torch.get_num_threads())  # in bytes: as many float32 are four times its size
+    return min(max(ARRAY, cache), psutil.virtual_memory().available // 100)
+
+
 def _bandwidth(seconds):
-    count = min(ARRAY, psutil.virtual_memory().available // 100)  # an eighth of what is free, for three arrays
-    b, c = (torch.rand(count) for _ in range(2))
-    a = torch.empty_like(b)
+    count = array_length()
+    a, b, c = (torch.ones(count) for _ in range(3))
     fastest = _fastest(lambda: torch.add(b, c, alpha=3.0, out=a), seconds)
     return 3 * a.nbytes / fastest
 
