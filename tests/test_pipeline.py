@@ -11,6 +11,8 @@ import pytest
 
 from steptime.pipeline import pipeline
 
+pytestmark = pytest.mark.usefixtures("time_limit")
+
 
 class NoReturn(Exception):
     """It can be pickled and not be made again."""
@@ -30,6 +32,10 @@ def uneven(job):
 
 def megabytes(job):
     return bytes(2_000_000)
+
+
+def megabyte(job):
+    return bytes(1_000_000)
 
 
 def broken(job):
@@ -90,6 +96,25 @@ def test_batches_larger_than_a_pipe_and_a_consumer_that_stops_early():
     start = time.perf_counter()
     batches.close()
     assert time.perf_counter() - start < 2
+
+
+LARGE = [bytes([number]) * 1_000_000 for number in range(12)]
+
+
+@pytest.mark.parametrize(("jobs", "ahead"), [(LARGE, 4), (range(400), 350)], ids=["large", "many"])
+@pytest.mark.parametrize("taken", [1, None])
+def test_jobs_that_fill_a_pipe_do_not_wait_for_batches_that_fill_the_other(jobs, ahead, taken):
+    with closing(pipeline(megabyte, jobs, producers=1, ahead=ahead)) as batches:
+        assert sum(map(len, islice(batches, taken))) == (taken or len(jobs)) * 1_000_000
+
+
+def test_large_jobs_arrive_whole():
+    assert list(pipeline(bytes, LARGE, producers=2, ahead=4)) == LARGE
+
+
+def test_a_job_that_cannot_be_made_again_is_noticed():
+    with pytest.raises(RuntimeError, match="A producer died, with exit code 1"):
+        list(pipeline(square, [NoReturn(1, 2)]))
 
 
 def test_a_forgotten_pipeline_ends_its_producers():
@@ -172,10 +197,12 @@ for batch in pipeline(bytes, count(1), producers=3):
 
 def test_producers_end_when_their_consumer_is_killed():
     consumer = subprocess.Popen([sys.executable, "-c", CONSUMER], stdout=subprocess.PIPE, text=True)
-    producers = [int(number) for number in consumer.stdout.readline().split()]
-    consumer.kill()
-    consumer.wait()
-    consumer.stdout.close()
+    try:
+        producers = [int(number) for number in consumer.stdout.readline().split()]
+    finally:
+        consumer.kill()
+        consumer.wait()
+        consumer.stdout.close()
     end = time.perf_counter() + 5
     while any(map(psutil.pid_exists, producers)) and time.perf_counter() < end:
         time.sleep(0.02)

@@ -1,15 +1,14 @@
 """Data sets on real photographs: one set of records in every form, found by workers that are spawned."""
 
 import pickle
-import subprocess
-import sys
 import time
 from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import ConcatDataset, DataLoader, Subset
+from torch.utils.data import ChainDataset, ConcatDataset, DataLoader, Subset
 
 from steptime.sources import (
     Draws,
@@ -24,6 +23,8 @@ from steptime.sources import (
     photographs,
     write_shards,
 )
+
+pytestmark = pytest.mark.usefixtures("time_limit")
 
 
 @pytest.fixture(scope="module")
@@ -49,19 +50,15 @@ def test_they_are_made_once_and_whole(folder):
 
 
 def test_two_that_make_them_at_once_do_not_collide(tmp_path):
-    program = "import sys; from steptime.sources import photographs, Texts; "
-    program += "print(len(Texts(photographs(sys.argv[1]) / 'records.jsonl')))"
-    both = [
-        subprocess.Popen([sys.executable, "-c", program, tmp_path / "data"], stdout=subprocess.PIPE, text=True)
-        for _ in range(2)
-    ]
-    assert [process.communicate(timeout=60)[0] for process in both] == ["2080\n"] * 2
+    with ProcessPoolExecutor(2) as both:
+        folders = list(both.map(photographs, [tmp_path / "data"] * 2))
+    assert [len(Texts(folder / "records.jsonl")) for folder in folders] == [2_080] * 2
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
 
 
 def test_both_forms_hold_the_same_records(texts, shards):
     assert len(texts) == len(shards) == 2_080
-    for index in [*range(0, 2_080, 97), 511, 512, 2_079]:
+    for index in range(2_080):
         (text, label), (array, other) = texts[index], shards[index]
         assert text.dtype == array.dtype == np.uint8 and text.shape == (768,)
         assert np.array_equal(text, array) and label == other
@@ -84,10 +81,18 @@ def test_a_list_of_numbers_gives_a_batch(shards):
         assert np.array_equal(pixels[place], shards[index][0]) and labels[place] == shards[index][1]
 
 
-@pytest.mark.parametrize("read", [lambda data: data[2_080], lambda data: list(data[[0, 2_080]])])
-def test_beyond_the_last_record_is_an_error(shards, read):
-    with pytest.raises(IndexError):
-        read(shards)
+def test_a_negative_number_counts_from_the_end(texts, shards):
+    for data in (texts, shards):
+        for index in (-1, np.int64(-2_080)):
+            (pixels, label), (same, other) = data[index], data[2_080 + index]
+            assert np.array_equal(pixels, same) and label == other
+
+
+@pytest.mark.parametrize("index", [2_080, -2_081, 10**9])
+def test_beyond_the_last_record_is_an_error(texts, shards, index):
+    for read in (lambda: texts[index], lambda: shards[index], lambda: shards[[0, index]]):
+        with pytest.raises(IndexError):
+            read()
 
 
 def test_shards_are_read_by_name_in_another_process(shards):
@@ -134,6 +139,13 @@ def test_spawned_workers_find_every_source(folder, texts, shards):
     assert len({came[15 + index][0] for index in range(3)}) == 2
 
 
+def test_spawned_workers_split_a_stream_too():
+    """Everything and Share in one stream, as each worker that is spawned imports torch anew."""
+    stream = ChainDataset([Everything(4), Share(8)])
+    loader = DataLoader(stream, batch_size=None, num_workers=2, multiprocessing_context="spawn")
+    assert Counter(map(int, loader)) == {**dict.fromkeys(range(4), 2 + 1), **dict.fromkeys(range(4, 8), 1)}
+
+
 @pytest.mark.filterwarnings("ignore:This DataLoader will create")
 @pytest.mark.parametrize("workers", [0, 1, 2, 3])
 def test_a_stream_is_repeated_by_every_worker_unless_it_is_split(workers):
@@ -144,10 +156,14 @@ def test_a_stream_is_repeated_by_every_worker_unless_it_is_split(workers):
     assert count(Share(10)) == dict.fromkeys(range(10), 1)
 
 
-@pytest.mark.parametrize(("mend", "different"), [(None, 5), (own_generator, 10)])
-def test_a_generator_is_copied_into_every_worker_unless_each_gets_its_own(mend, different):
+@pytest.mark.parametrize(
+    ("mend", "different", "context"), [(None, 5, None), (own_generator, 10, None), (own_generator, 10, "spawn")]
+)
+def test_a_generator_is_copied_into_every_worker_unless_each_gets_its_own(mend, different, context):
     torch.manual_seed(0)
-    loader = DataLoader(Draws(10, seed=0), batch_size=None, num_workers=2, worker_init_fn=mend)
+    options = {"num_workers": 2, "worker_init_fn": mend, "multiprocessing_context": context}
+    loader = DataLoader(Draws(10, seed=0), batch_size=None, **options)
     from_numpy, from_torch, held = zip(*loader, strict=True)
     assert len(set(from_numpy)) == len(set(from_torch)) == 10 and len(set(held)) == different
-    assert ([each[2] for each in loader] == list(held)) == (mend is None)  # another pass, another seed
+    if context is None:  # another pass, another seed
+        assert ([each[2] for each in loader] == list(held)) == (mend is None)

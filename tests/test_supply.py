@@ -1,18 +1,22 @@
 """A watched loader: the same batches, the same errors, the same end; and what its log says of waits that are known."""
 
+import copy
 import gc
 import multiprocessing
 import time
+import traceback
 from itertools import count, islice
 
 import psutil
 import pytest
 import torch
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from steptime.sources import Remote
 from steptime.stream import Stream
 from steptime.supply import same_batch, watch
+
+pytestmark = pytest.mark.usefixtures("time_limit")
 
 
 class Numbers(Dataset):
@@ -28,6 +32,20 @@ class Numbers(Dataset):
         if index == self.bad:
             self.act()
         return index
+
+
+class Endless(IterableDataset):
+    """All numbers from 0 on."""
+
+    def __iter__(self):
+        return count()
+
+
+class Nested(Numbers):
+    """Records that a DataLoader makes nested batches of."""
+
+    def __getitem__(self, index):
+        return {"x": torch.full((2,), index), "rest": (index, [str(index), {"y": index / 2}])}
 
 
 def fail():
@@ -83,6 +101,34 @@ def test_length_and_attributes_are_the_loaders():
         len(watch(slow(3, 0)))
     with pytest.raises(AttributeError, match="sampel"):
         _ = watch(loader).sampel
+
+
+def test_attributes_are_set_on_the_loader():
+    loader = DataLoader(Numbers())
+    watched = watch(loader)
+    watched.epoch = 3
+    assert loader.epoch == watched.epoch == copy.copy(watched).epoch == 3 and "epoch" not in vars(watched)
+    with pytest.raises(ValueError, match="batch_size"):  # a DataLoader forbids it
+        watched.batch_size = 2
+
+
+def test_what_can_be_indexed_still_can_and_is_as_true():
+    assert watch([4, 5, 6])[-1] == 6 and watch([4, 5, 6])[1:] == [5, 6]
+    with pytest.raises(TypeError, match="'DataLoader' object is not subscriptable"):
+        watch(DataLoader(Numbers()))[0]
+    assert watch([1]) and not watch([]) and watch(slow(3, 0))
+
+
+@pytest.mark.parametrize("make", [lambda: slow(6, 0), lambda: iter(DataLoader(range(6), batch_size=None))])
+def test_an_iterator_still_gives_its_next(make):
+    watched = watch(make())
+    assert [next(watched), next(watched)] == [0, 1] and len(watched.log) == 1
+    assert list(islice(watched, 2)) == [2, 3] and next(watched) == 4 and list(watched) == [5]
+    with pytest.raises(StopIteration):
+        next(watched)
+    assert not list(watched)
+    with pytest.raises(TypeError, match="not an iterator"):
+        next(watch([1]))
 
 
 def test_each_pass_is_a_new_one():
@@ -150,6 +196,21 @@ def test_no_worker_is_left(is_read_to_the_end):
         if batch.item() == 1 and not is_read_to_the_end:
             break
     assert not left()
+
+
+def test_an_infinite_loader_with_workers_can_be_left():
+    watched = watch(DataLoader(Endless(), batch_size=4, num_workers=2))
+    for batch in watched:
+        if 40 in batch:
+            break
+    assert len(watched.log) == 20 and not left()
+
+
+def test_nested_batches_come_through_workers_as_they_were():
+    loader = DataLoader(Nested(), batch_size=5, num_workers=2)
+    came = list(watch(loader))
+    assert len(came) == 3 and list(map(repr, came)) == list(map(repr, loader))
+    assert came[2]["x"].tolist() == [[10, 10], [11, 11]] and came[2]["rest"][1][0] == ("10", "11")
 
 
 def test_a_killed_worker_is_the_loaders_own_error_and_leaves_none():
@@ -272,6 +333,38 @@ def test_the_same_batch_ends_the_workers_before_it_goes_on():
     children = []
     same_batch(DataLoader(Numbers(), num_workers=1), lambda _: children.append(len(workers())), steps=3)
     assert children == [1, 1, 1, 0, 0, 0]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_the_same_batch_of_an_infinite_loader(workers):
+    came = []
+    seen = same_batch(DataLoader(Endless(), batch_size=None, num_workers=workers), came.append, steps=5)
+    assert came[:5] == sorted(came[:5]) and came[5:] == [came[4]] * 5
+    assert len(seen.supplied) == len(seen.kept) == 5 and not left()
+
+
+@pytest.mark.parametrize(
+    ("act", "workers", "error", "sentence"),
+    [(fail, 0, KeyError, "item 3"), (fail, 2, KeyError, "item 3"), (die, 2, RuntimeError, "DataLoader worker")],
+)
+def test_the_same_batch_raises_what_the_loader_raises(act, workers, error, sentence):
+    came = []
+    with pytest.raises(error, match=sentence) as caught:
+        same_batch(DataLoader(Numbers(3, act), batch_size=None, num_workers=workers), came.append)
+    traceback.clear_frames(caught.tb)  # lest the iterator wait for `gc`, which costs a DataLoader 5 s a worker
+    assert came == [0, 1, 2][: len(came)] and (act is die or len(came) == 3) and not left()
+
+
+@pytest.mark.parametrize("batches", [NESTED[:1], NESTED[1:2]], ids=["dict", "tuple"])
+def test_the_same_batch_leaves_nested_batches_as_they_are(batches):
+    came = []
+    same_batch(batches * 2, came.append)
+    assert len(came) == 4 and all(batch is batches[0] for batch in came)
+
+
+def test_a_supply_that_costs_nothing_is_not_made_to_cost_something():
+    longer = iter([0.01] * 5 + [0.02] * 5)
+    assert same_batch(range(5), lambda _: time.sleep(next(longer))).share < -0.5
 
 
 @pytest.mark.parametrize(

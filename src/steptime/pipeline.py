@@ -10,6 +10,8 @@ import traceback
 from collections import deque
 from contextlib import suppress
 from itertools import islice
+from queue import SimpleQueue
+from threading import Thread
 
 PATIENCE = 5.0  # seconds for a producer to finish the job it is at, after which it is ended
 
@@ -17,9 +19,9 @@ PATIENCE = 5.0  # seconds for a producer to finish the job it is at, after which
 def pipeline(produce, jobs, producers=2, ahead=2, context=None):
     """Iterate over `produce(job)` for each of the jobs, in order, made by processes: a generator.
 
-    produce: a function that other processes can import. jobs: any iterable, even without end, of small things such as
-    numbers or paths. ahead: how many jobs each producer is handed at most before its batches are taken. context: of
-    multiprocessing; by default that of the system.
+    produce: a function that other processes can import. jobs: any iterable, even without end, best of small things such
+    as numbers or paths, which a producer holds until their turn. ahead: how many jobs each producer is handed at most
+    before its batches are taken. context: of multiprocessing; by default that of the system.
     The producers end with the last batch, and when the generator is closed or forgotten. An error in the consumer's
     loop keeps it as long as the traceback is kept, in a notebook until the next error: use contextlib.closing there.
     Raises what `produce` raises, with the producer's own traceback as a note; RuntimeError where a producer dies;
@@ -103,9 +105,21 @@ class _Producer:
 def _work(pipe, consumers_end, produce, stopped):
     """What a producer does: one job after the other, until it is told to stop or its consumer is gone."""
     consumers_end.close()  # a process that is forked gets a copy, which would keep the pipe open for ever
-    with suppress(EOFError, OSError, KeyboardInterrupt):
-        while (message := pipe.recv()) and not stopped.value:
+    messages = SimpleQueue()
+    Thread(target=_receive, args=(pipe, messages), daemon=True).start()
+    with suppress(OSError, KeyboardInterrupt):
+        while (message := pickle.loads(messages.get())) and not stopped.value:
             pipe.send_bytes(_pickled(produce, *message))
+
+
+def _receive(pipe, messages):
+    """Take each message as it comes: a consumer that waited to hand out a job would not take the batch sent to it."""
+    try:
+        with suppress(EOFError, OSError):
+            while True:
+                messages.put(pipe.recv_bytes())
+    finally:
+        messages.put(pickle.dumps(()))
 
 
 def _pickled(produce, job):

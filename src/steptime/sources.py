@@ -86,6 +86,7 @@ class Texts(Dataset):
         return len(self._starts) - 1
 
     def __getitem__(self, index):
+        index = range(len(self))[index]  # counts from the end where it is negative
         start, end = self._starts[index], self._starts[index + 1]
         with self.path.open("rb") as file:  # opened each time: forked workers would share one place in one file
             file.seek(start)

@@ -6,6 +6,7 @@ as they have w cores to compute on or wait for something that answers w requests
 pipeline in which every batch passes through its stages: the slowest stage sets the pace.
 """
 
+from collections.abc import Iterator
 from itertools import repeat
 from statistics import median
 from time import perf_counter
@@ -22,11 +23,12 @@ def watch(loader):
     """The loader again, with a `log` of its steps.
 
     Give it to the training loop in the loader's place: `for batch in watch(loader)`. Items, order, length, exceptions,
-    attributes and the end of its workers stay what they are; a step costs about 2 µs more. The device is synchronised
-    at the end of each step, so that the computation is seen where it belongs.
+    attributes, also those you set, and the end of its workers stay what they are; only `log` is not the loader's. Only
+    iteration is logged, and `next` of an iterator; `loader[i]` is not. A step costs about 2 µs more. The device is
+    synchronised at the end of each step, so that the computation is seen where it belongs.
     Raises TypeError for what cannot be iterated.
     """
-    return Watched(loader)
+    return _WatchedIterator(loader) if isinstance(loader, Iterator) else Watched(loader)
 
 
 class Watched:
@@ -43,10 +45,35 @@ class Watched:
     def __len__(self):
         return len(self._watched)
 
+    def __bool__(self):
+        return bool(self._watched)
+
+    def __getitem__(self, index):
+        return self._watched[index]
+
     def __getattr__(self, name):
         if name == "_watched":  # not there yet while a copy is made
             raise AttributeError(name)
         return getattr(self._watched, name)
+
+    def __setattr__(self, name, value):
+        if name in ("_watched", "log", "_pass"):
+            super().__setattr__(name, value)
+        else:
+            setattr(self._watched, name, value)
+
+
+class _WatchedIterator(Watched):
+    """A loader that is its own iterator, such as a generator: `next` takes a step of the pass that was begun last."""
+
+    _pass = None
+
+    def __iter__(self):
+        self._pass = super().__iter__()
+        return self._pass
+
+    def __next__(self):
+        return next(self._pass or iter(self))
 
 
 class _Pass:
@@ -199,7 +226,7 @@ class SameBatch:
 
     @property
     def share(self):
-        """The part of a step that goes when the batch is there already, 0 to 1."""
+        """The part of a step that goes when the batch is there already: below 0 where it took longer, as by noise."""
         return 1 - self.kept.step / self.supplied.step
 
     def __repr__(self):
