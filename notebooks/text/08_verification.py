@@ -576,9 +576,9 @@ for after in (runs[:3], [0.95] * 5, [0.95, 0.96, 0.94, 0.95, float("nan")]):
     print(verify.equivalent(runs, after, margin=0.02))
 
 # %% [markdown]
-# Few runs, or runs that all end in the same number, show nothing. A run after the change that ends in NaN is a
-# failure, whatever the others did. And fix the number of seeds in advance, like the margin: who adds seeds until the
-# test passes has a chance to err at each look.
+# Few runs show nothing. Nor do runs that all end in exactly the same number, close to the old ones: perhaps the seed does
+# not reach the training. A run after the change that ends in NaN is a failure, whatever the others did. And fix the number
+# of seeds in advance, like the margin: who adds seeds until the test passes has a chance to err at each look.
 
 # %% [markdown]
 # ## What passes layer 1 and fails layer 3?

@@ -30,7 +30,7 @@ ERROR_RATE = 0.001
 """The chance that a verdict is ever wrong, over the whole run: one rate for the whole book."""
 
 GAMBLERS = [(noise, shift) for noise in (1 / 8, 1, 4) for shift in (1 / 4, 1 / 2, 1, 2, 4)]
-"""What is betted on: the noise, in units of the log ratios' lower quartile, and the true shift in units of the noise."""
+"""What is betted on: the noise, in units of the log ratios' lower quartile, and the true shift in units of it."""
 
 TORN = 8
 """The noise of half of the pairs, in the same units: on a machine that changes its speed they are torn apart."""
