@@ -1,0 +1,283 @@
+"""All that is seen of a training step before anybody says why: phase after phase, as long as there is time."""
+
+from dataclasses import dataclass, field
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+from steptime import machine
+from steptime.diagnosis import batches
+from steptime.diagnosis.calls import Calls, see_calls
+from steptime.diagnosis.compiled import Compilations, compilations
+from steptime.diagnosis.forwards import Forwards, see_forwards
+from steptime.diagnosis.growth import Growth, see_growth
+from steptime.diagnosis.operators import Operators, see_operators
+from steptime.diagnosis.supplied import Supply, keep_batch, serial_twin
+from steptime.diagnosis.trials import Sizes, Threads, see_sizes, see_threads
+from steptime.supply import SameBatch
+
+NOTABLE = 0.1
+"""A part of a step below this is not looked into: without it the step would be 1.11 times as fast."""
+
+
+@dataclass
+class Evidence:
+    """What was seen; None where it was not, and `absent` says why.
+
+    compiled: in the steps after the first. half: (Operators, Calls) of a step on half of the batch. serial: the Supply
+    of the same loader without its workers. preparation: Calls of preparing one batch. pass_start: (Calls, bytes) of the
+    first batch of a pass. calls_of_step: how often the step was called.
+    """
+
+    supply: Supply
+    seconds: float
+    is_model: bool = False
+    is_optimizer: bool = False
+    same: SameBatch | None = None
+    compiled: Compilations = field(default_factory=Compilations)
+    is_compiled: bool = False
+    operators: Operators | None = None
+    calls: Calls | None = None
+    forwards: Forwards | None = None
+    growth: Growth | None = None
+    half: tuple | None = None
+    sizes: Sizes | None = None
+    threads: Threads | None = None
+    serial: Supply | None = None
+    preparation: Calls | None = None
+    pass_start: tuple | None = None
+    is_autocast: bool = False
+    calls_of_step: int = 0
+    absent: dict[str, str] = field(default_factory=dict)
+    stopped: Any = None
+
+    @property
+    def samples(self):
+        """How many samples a batch has; None where that cannot be told."""
+        return batches.samples(self.supply.batch)
+
+    @property
+    def compute(self):
+        """Seconds that a step computes on a batch of the loader, compiling left out: the median."""
+        return self.supply.log.compute
+
+    @property
+    def plain(self):
+        """Seconds that a step computes on a batch kept in place: the median."""
+        return self.same.kept.compute if self.same else self.compute
+
+    @property
+    def start(self):
+        """Seconds of each step's part in what a pass costs before its first batch, beyond preparing that."""
+        start = self.supply.start
+        if self.supply.workers and self.serial:
+            start = max(0.0, start - self.serial.wait)  # the pipeline is filled
+        return start / self.supply.length if self.supply.length else 0.0
+
+    @property
+    def compiling(self):
+        """Seconds of each step's part in compiling after the first step."""
+        return self.compiled.seconds / max(1, len(self.supply.log) - 1)
+
+    @property
+    def parts(self):
+        """{part of a step: seconds}; together they are the step."""
+        parts = {"wait for the batch": self.supply.wait, "start of each pass": self.start, "compiling": self.compiling}
+        return {name: seconds for name, seconds in parts.items() if seconds > 0} | {"computation": self.compute}
+
+    @property
+    def step(self):
+        """Seconds a step, with its part in what each pass costs."""
+        return sum(self.parts.values())
+
+    def share(self, seconds):
+        """The part of the step, 0 to 1, that so many seconds of computing on the kept batch are."""
+        return min(1.0, max(0.0, seconds / self.plain)) * self.compute / self.step
+
+
+class Gathering:
+    """One diagnosis under way: what is seen goes into `evidence` at once, so that nothing is lost where it is stopped."""
+
+    def __init__(self, loader, step, model, optimizer, seconds):
+        self.loader, self._step, self._end = loader, step, perf_counter() + seconds
+        self.evidence = Evidence(Supply(loader), seconds, model is not None, optimizer is not None)
+        self.phases = (
+            self.supplied,
+            self.kept,
+            self.operators,
+            self.calls,
+            self.forwards,
+            self.growth,
+            self.without_workers,
+            self.preparation,
+            self.pass_start,
+            self.threads,
+            self.sizes,
+            self.half,
+        )
+
+    def step(self, batch):
+        import torch
+
+        from steptime.naming import name_of
+
+        self.evidence.calls_of_step += 1
+        try:
+            self._step(batch)
+        except Exception as error:
+            raise StepRaised(name_of(self._step), self.evidence.calls_of_step, batch, error) from error
+        self.evidence.is_autocast |= torch.is_autocast_enabled("cpu")
+
+    def again(self):
+        """The step on the batch kept in place."""
+        self.step(self.evidence.supply.batch)
+
+    def supplied(self):
+        evidence, until = self.evidence, perf_counter() + 0.3 * self.evidence.seconds
+        before, first = compilations(), None
+
+        def step(batch):
+            nonlocal first
+            self.step(batch)
+            first = first or compilations()
+
+        try:
+            evidence.supply.see(step, lambda: perf_counter() < until)
+        finally:
+            if first:
+                evidence.compiled = compilations() - first
+                evidence.is_compiled = first.graphs > 0 or (compilations() - before).graphs > 0
+
+    def kept(self):
+        steps = self._times(0.06, 3, 30)
+        self.evidence.same = keep_batch(self.evidence.supply.log, self.evidence.supply.batch, self.step, steps)
+
+    def operators(self):
+        self._demand(6)
+        self.evidence.operators = see_operators(self.again, 3 if self._times(0.1, 1, 4) > 3 else 1, self.evidence.plain)
+
+    def calls(self):
+        self._demand(3)
+        self.evidence.calls = see_calls(self.again, self._times(0.05, 1, 10), self.evidence.plain)
+
+    def forwards(self):
+        self._demand(4)
+        seen = [see_forwards(self.again) for _ in range(self._times(0.03, 1, 3))]
+        self.evidence.forwards = sorted(seen, key=lambda each: each.step)[len(seen) // 2]
+
+    def growth(self):
+        self._demand(6)
+        self.evidence.growth = see_growth(self.again, 3)
+
+    def without_workers(self):
+        twin = serial_twin(self.loader)
+        if twin is None:
+            return
+        until = perf_counter() + 0.08 * self.evidence.seconds
+        seen = Supply(twin)
+        seen.see(lambda batch: None, lambda: perf_counter() < until)
+        self.evidence.serial = seen
+
+    def preparation(self):
+        supply = self.evidence.supply
+        loader = serial_twin(self.loader) or self.loader
+        wait = (self.evidence.serial or supply).wait
+        if supply.once or supply.wait / self.evidence.step < NOTABLE or wait > 0.1 * self.evidence.seconds:
+            return
+        waiting = iter(loader)
+        next(waiting)
+        times = min(self._times(0.05, 2, 5, wait), (supply.length or 6) - 1)
+        if times > 0:
+            self.evidence.preparation = see_calls(lambda: next(waiting), times, wait)
+
+    def pass_start(self):
+        supply = self.evidence.supply
+        if supply.once or supply.workers or self.evidence.start / self.evidence.step < NOTABLE:
+            return
+        self._demand(0, 4 * supply.start)
+        self.evidence.pass_start = _pass_start(self.loader, supply.start + supply.wait)
+
+    def threads(self):
+        if most_threads() <= machine.usable_cores():
+            return
+        self._demand(20)
+        self.evidence.threads = see_threads(self.again, machine.usable_cores())
+
+    def sizes(self):
+        if self.evidence.plain > 0.2:
+            return  # no fixed cost of calls is that long
+        self._demand(45)
+        self._cut("sizes", lambda batch: see_sizes(self.step, batch), 1)
+
+    def half(self):
+        self._demand(8)
+        self._cut("half", self._on_half, 4)
+
+    def _on_half(self, batch):
+        small = batches.part(batch, batches.samples(batch) // 2)
+        self.step(small)
+        plain = median(self._timed(small) for _ in range(3))
+        return see_operators(lambda: self.step(small), 1, plain), see_calls(lambda: self.step(small), 2, plain)
+
+    def _timed(self, batch):
+        start = perf_counter()
+        self.step(batch)
+        return perf_counter() - start
+
+    def _cut(self, name, act, least):
+        """Do something with a batch of another size, where there can be one."""
+        batch, count = self.evidence.supply.batch, self.evidence.samples
+        if self.evidence.is_compiled:
+            raise NotSeen("a compiled step would be compiled anew for another size of batch")
+        if count is None or count < least:
+            raise NotSeen("the batch has no first dimension to be cut along")
+        try:
+            setattr(self.evidence, name, act(batch))
+        except StepRaised:
+            raise NotSeen("the step takes no batch of another size") from None
+
+    def _times(self, share, least, most, each=None):
+        """How many calls of so many seconds fit into a share of the time."""
+        return max(least, min(most, int(share * self.evidence.seconds / (each or self.evidence.plain))))
+
+    def _demand(self, steps, seconds=0.0):
+        if perf_counter() + steps * self.evidence.plain + seconds > self._end:
+            raise NotSeen(f"no time was left of the {self.evidence.seconds:g} s")
+
+
+class NotSeen(Exception):
+    """A phase that is left out; the text says why."""
+
+
+class StepRaised(RuntimeError):
+    """The step raised; the text is one sentence."""
+
+    def __init__(self, name, call, batch, error):
+        self.call, self.batch, self.error = call, batch, error
+        super().__init__(f"{name} raised {type(error).__name__} in its call {call}: {error}")
+
+
+def most_threads():
+    """How many threads a library may start for one operator: torch or BLAS."""
+    import torch
+    from threadpoolctl import threadpool_info
+
+    return max([torch.get_num_threads(), *(pool["num_threads"] for pool in threadpool_info())])
+
+
+def _pass_start(loader, plain):
+    """(Calls, bytes allocated at once) of getting the first batch of a pass."""
+    import tracemalloc
+
+    from steptime.allocations import peak, record
+
+    def first():
+        next(iter(loader))
+
+    calls = see_calls(first, 1, plain)
+    tracemalloc.start()
+    try:
+        events = record(first)
+        return calls, peak(events) + tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()

@@ -1,0 +1,114 @@
+"""Python that a step runs beside its operators: what is saved, printed, looped over."""
+
+from steptime.diagnosis.calls import IN_C
+from steptime.diagnosis.finding import Finding
+from steptime.units import duration
+
+WHICH = ("02", "Which function takes the time?")
+
+SAVING = (
+    ("torch/serialization.py", "save"),
+    (IN_C, "_pickle.dump"),
+    (IN_C, "method 'dump' of '_pickle"),
+    (IN_C, "serialize_file"),
+    ("_npyio_impl.py", "save"),
+    (IN_C, "fsync"),
+)
+PRINTING = (
+    ("torch/_tensor_str.py", "_str"),
+    ("arrayprint.py", "array2string"),
+    ("arrayprint.py", "array_repr"),
+    ("arrayprint.py", "array_str"),
+    (IN_C, "'tolist'"),
+    (IN_C, "builtins.print"),
+    ("logging/__init__.py", "_log"),
+    ("json/__init__.py", "dump"),
+)
+"""(how the file's name ends, what its function's name holds) of functions that do it."""
+
+
+def claimed(calls):
+    """The keys of the functions that these findings speak of by name."""
+    return calls.keys(_is_saving) | calls.keys(_is_printing)
+
+
+def python_findings(evidence):
+    """Findings about functions of a step."""
+    if evidence.calls is None:
+        return []
+    return [_saving(evidence), _printing(evidence), _rest(evidence)]
+
+
+def python_seconds(evidence):
+    """Seconds of a step that these findings speak of, if all are right."""
+    calls = evidence.calls
+    return calls.seconds(lambda it: _is_saving(it) or _is_printing(it)) + calls.python(claimed(calls)) if calls else 0.0
+
+
+def _saving(evidence):
+    seconds = evidence.calls.seconds(_is_saving)
+    return Finding(
+        "a checkpoint is written in each step",
+        evidence.share(seconds),
+        "write one every few minutes, or in a thread on a copy",
+        f"a step spends {duration(seconds)} of {duration(evidence.plain)} in {_names(evidence, _is_saving)}",
+        WHICH,
+    )
+
+
+def _printing(evidence):
+    seconds = evidence.calls.seconds(_is_printing, evidence.calls.keys(_is_saving))
+    return Finding(
+        "logging writes numbers as text in each step",
+        evidence.share(seconds),
+        "log a few numbers, every hundredth step; keep whole tensors as arrays",
+        f"a step spends {duration(seconds)} of {duration(evidence.plain)} in {_names(evidence, _is_printing)}",
+        WHICH,
+    )
+
+
+def _rest(evidence):
+    calls = evidence.calls
+    seconds = calls.python(claimed(calls))
+    function = calls.heaviest(claimed(calls))
+    if function is None:
+        return None
+    advice = "see its lines with a line profiler; use tensors for what it does one by one, or do it less often"
+    if any(word in function.name for word in ("sleep", "acquire", "wait", "poll", "select", "recv")):
+        advice = "do not wait in the step: let a thread or the loader do that"
+    return Finding(
+        "Python in the step, outside of torch",
+        evidence.share(seconds),
+        advice,
+        f"a step spends {duration(seconds)} of {duration(evidence.plain)} in Python that is not torch's, most of it in "
+        f"{function}, {function.calls:,.3g} calls a step",
+        ("02", "Which line takes the time?"),
+    )
+
+
+def _names(evidence, chosen):
+    """The function that does it most, and how often."""
+    functions = [function for function in evidence.calls.functions.values() if chosen(function)]
+    if not functions:
+        return "none"
+    function = max(functions, key=lambda each: each.calls)
+    return f"{function}, {function.calls:,.3g} calls a step"
+
+
+def _is_saving(function):
+    return _is_any(function, SAVING)
+
+
+def _is_printing(function):
+    return _is_any(function, PRINTING)
+
+
+def _is_any(function, places):
+    file = function.file.replace("\\", "/")
+    for place, name in places:
+        if place == IN_C:
+            if file == IN_C and name in function.name:
+                return True
+        elif file.endswith(place) and function.name.startswith(name):
+            return True
+    return False
