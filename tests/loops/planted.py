@@ -63,7 +63,7 @@ class Texts(Dataset):
 class Copying:
     """A loader that shuffles a copy of the whole data set, pass by pass."""
 
-    def __init__(self, count=30_000, batch_size=1024):
+    def __init__(self, count=12_000, batch_size=1024):
         self.inputs, self.classes = numbers(count)
         self.batch_size = batch_size
 
@@ -87,7 +87,7 @@ def text_decoding():
 
 def worker_start():
     training = Training(network(512, 3))
-    return training.with_loader(DataLoader(Slow(64, 0.0002), batch_size=16, num_workers=2))
+    return training.with_loader(DataLoader(Slow(64, 0.001), batch_size=16, num_workers=2))
 
 
 def sample_loop():
@@ -181,7 +181,7 @@ def checkpoint_each_step():
 
 
 def evaluation_each_step():
-    training = Training()
+    training = Training(network(256))
     inputs, classes = numbers(2_000)
 
     def step(batch):

@@ -1,18 +1,20 @@
 """What Python calls in a step: how often each function is called, and how long it takes without the profiler's own part.
 
-cProfile counts exactly but makes each call longer. The difference between a profiled and an unprofiled step, spread over
-all calls, is taken off again. What a function calls counts for it by the share of the calls that are its own.
+cProfile counts exactly but makes each call longer. What that costs is measured on a function that does nothing, and taken
+off again. What a function calls counts for it by the share of the calls that are its own.
 """
 
 import cProfile
 import pstats
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from time import perf_counter
 
 STEPTIME = str(Path(__file__).parents[1])
 IN_C = "~"  # cProfile's file of a function that is not Python
 TORCH_IN_C = ("torch", "TensorBase", "run_backward", "_engine")
+WAITING = ("time.sleep", "'acquire'", "select.", "'poll'", "'recv", "waitpid")
 TO_PYTHON = ("'tolist'",)  # torch's, but what it makes is Python's
 
 
@@ -41,15 +43,19 @@ class Function:
 
 
 class Calls:
-    """The functions of a step by key, and who calls whom."""
+    """The functions of a step by key, and who calls whom. profiled: seconds that a step took under the profiler."""
 
-    def __init__(self, functions, callees):
-        self.functions, self._callees = functions, callees
+    def __init__(self, functions, callees, profiled):
+        self.functions, self._callees, self.profiled = functions, callees, profiled
 
     def seconds(self, chosen, barred=frozenset()):
         """Seconds a step spends in the functions for which `chosen(function)` is true and in what these call."""
         keys = {key for key, function in self.functions.items() if chosen(function)} - barred
         return self._below(_everything, barred)[None] - self._below(_everything, barred | keys)[None]
+
+    def torch(self):
+        """Seconds a step spends in functions of torch that are written in C."""
+        return sum(function.own for function in self.functions.values() if function.is_torch and function.file == IN_C)
 
     def keys(self, chosen):
         """The keys of those functions."""
@@ -95,39 +101,69 @@ def see_calls(function, times, plain):
 
     Raises ValueError where another profiler is at work, beside which cProfile cannot be.
     """
+    return _corrected(_profiled(function, times), times, _price(), plain)
+
+
+def _profiled(function, times):
     profiler = cProfile.Profile()
-    start = perf_counter()
     profiler.enable()
     try:
         for _ in range(times):
             function()
     finally:
         profiler.disable()
-    profiled = (perf_counter() - start) / times
-    return _corrected(pstats.Stats(profiler).stats, times, profiled, plain)
+    return pstats.Stats(profiler).stats
 
 
-def _corrected(stats, times, profiled, plain):
+@cache
+def _price():
+    """Seconds that cProfile adds to a call."""
+
+    def nothing():
+        pass
+
+    def calls():
+        for _ in range(1000):
+            nothing()
+
+    def seconds(act):
+        start = perf_counter()
+        act()
+        return perf_counter() - start
+
+    plain = min(seconds(calls) for _ in range(5))
+    return max(0.0, min(seconds(lambda: _profiled(calls, 1)) for _ in range(5)) - plain) / 1000
+
+
+def _corrected(stats, times, price, plain):
     calls = {key: row[1] / times for key, row in stats.items()}
-    price = max(0.0, profiled - plain) / max(1, sum(calls.values()))
     callees = {}
     for key, (*_, callers) in stats.items():
         for caller, row in callers.items():
             callees.setdefault(caller, {})[key] = row[1] / times
-    functions = {}
-    for key, (_, _, own, _, _) in stats.items():
-        if key[0].startswith(STEPTIME) or "_lsprof" in key[2]:
-            continue
+    own = {}
+    for key, (_, _, seconds, _, _) in stats.items():
         # Half of a call's price is paid before the clock of what is called starts, half after.
         paid = price * (calls[key] + sum(callees.get(key, {}).values())) / 2
-        functions[key] = Function(*key, calls[key], max(0.0, own / times - paid))
+        own[key] = max(0.0, seconds / times - paid)
+    scale = plain / (sum(own.values()) or 1.0)  # the moment of the profile may have been a slow one
+    functions = {
+        key: Function(*key, calls[key], scale * own[key])
+        for key in stats
+        if not key[0].startswith(STEPTIME) and "_lsprof" not in key[2]
+    }
     kept = {key: {each: n for each, n in row.items() if each in functions} for key, row in callees.items()}
     kept[None] = {}
     for key, function in functions.items():
         ours = sum(row[key] for caller, row in kept.items() if caller not in functions and key in row)
         if ours or not any(key in row for row in kept.values()):
             kept[None][key] = ours or function.calls
-    return Calls(functions, kept)
+    return Calls(functions, kept, sum(row[2] for row in stats.values()) / times)
+
+
+def is_waiting(function):
+    """Whether a function does nothing but wait."""
+    return function.file == IN_C and any(word in function.name for word in WAITING)
 
 
 def _everything(function):

@@ -154,19 +154,20 @@ class Gathering:
 
     def operators(self):
         self._demand(6)
-        self.evidence.operators = see_operators(self.again, 3 if self._times(0.1, 1, 4) > 3 else 1, self.evidence.plain)
+        self.evidence.operators = see_operators(self.again, self._times(0.05, 1, 8), self.evidence.plain)
 
     def calls(self):
         self._demand(3)
-        self.evidence.calls = see_calls(self.again, self._times(0.05, 1, 10), self.evidence.plain)
+        seen = [see_calls(self.again, self._times(0.02, 1, 4), self.evidence.plain) for _ in range(3)]
+        self.evidence.calls = min(seen, key=lambda each: each.profiled)
 
     def forwards(self):
         self._demand(4)
-        seen = [see_forwards(self.again) for _ in range(self._times(0.03, 1, 3))]
-        self.evidence.forwards = sorted(seen, key=lambda each: each.step)[len(seen) // 2]
+        seen = [see_forwards(self.again) for _ in range(self._times(0.03, 1, 5))]
+        self.evidence.forwards = min(seen, key=lambda each: each.step)
 
     def growth(self):
-        self._demand(6)
+        self._demand(10)
         self.evidence.growth = see_growth(self.again, 3)
 
     def without_workers(self):
@@ -198,16 +199,18 @@ class Gathering:
         self.evidence.pass_start = _pass_start(self.loader, supply.start + supply.wait)
 
     def threads(self):
-        if most_threads() <= machine.usable_cores():
+        count, cores = most_threads(), machine.usable_cores()
+        if count <= cores:
             return
         self._demand(20)
-        self.evidence.threads = see_threads(self.again, machine.usable_cores())
+        until = perf_counter() + 0.15 * self.evidence.seconds
+        self.evidence.threads = see_threads(self.again, count, cores, lambda: perf_counter() < until)
 
     def sizes(self):
         if self.evidence.plain > 0.2:
             return  # no fixed cost of calls is that long
         self._demand(45)
-        self._cut("sizes", lambda batch: see_sizes(self.step, batch), 1)
+        self._cut("sizes", lambda batch: see_sizes(self.step, batch, self._times(0.2, 7, 40, 5 * self.evidence.plain)), 1)
 
     def half(self):
         self._demand(8)
@@ -217,7 +220,7 @@ class Gathering:
         small = batches.part(batch, batches.samples(batch) // 2)
         self.step(small)
         plain = median(self._timed(small) for _ in range(3))
-        return see_operators(lambda: self.step(small), 1, plain), see_calls(lambda: self.step(small), 2, plain)
+        return see_operators(lambda: self.step(small), 1, plain), see_calls(lambda: self.step(small), 1, plain)
 
     def _timed(self, batch):
         start = perf_counter()
@@ -229,8 +232,10 @@ class Gathering:
         batch, count = self.evidence.supply.batch, self.evidence.samples
         if self.evidence.is_compiled:
             raise NotSeen("a compiled step would be compiled anew for another size of batch")
-        if count is None or count < least:
-            raise NotSeen("the batch has no first dimension to be cut along")
+        if count is None:
+            raise NotSeen("the batch has no first dimension that all its tensors share")
+        if count < least:
+            raise NotSeen(f"a batch of fewer than {least} samples is not cut")
         try:
             setattr(self.evidence, name, act(batch))
         except StepRaised:

@@ -22,16 +22,29 @@ MOST_NODES = 100_000
 
 
 def see_growth(function, steps):
-    """Growth over so many calls of a function, after one that is not counted."""
-    from steptime.allocations import record
+    """Growth over so many calls of a function. A few calls before and beside them are not counted.
 
-    function()
+    What a step frees of older memory is not recorded, so a long record is held against a short one.
+    """
+    short = _recorded(function, 2)
     before, device = _held(), _device_bytes()
-    events = record(lambda: [function() and None for _ in range(steps)])
-    after = _held()
-    left = (sum(size for _, size in events) + _device_bytes() - device) / steps
-    tensors, nodes = ((new - old) / steps for old, new in zip(before, after, strict=True))
+    long = _recorded(function, 2 + steps)
+    after, device = _held(), _device_bytes() - device
+    tensors, nodes = ((new - old) / (2 + steps) for old, new in zip(before, after, strict=True))
+    left = (long - short) / steps + device / (2 + steps)
     return Growth(tensors, nodes, left, _free() / left if left > 0 else float("inf"))
+
+
+def _recorded(function, calls):
+    """Bytes that so many calls ask for and do not free."""
+    from steptime.allocations import _silent, record
+
+    def act():
+        for _ in range(calls):
+            function()
+
+    with _silent():  # memory that is older than the record is complained of when it is freed
+        return sum(size for _, size in record(act))
 
 
 def _held():

@@ -1,15 +1,15 @@
 """The operators of a step: how often each is called, in which part of the step, on what, and how long it takes.
 
-torch.profiler makes each operator longer. The difference between a profiled and an unprofiled step, spread over all of
-them, is taken off again.
+torch.profiler makes each operator longer. What that costs is measured on an operator that does next to nothing, and taken
+off again.
 """
 
 import json
 import tempfile
 from collections import Counter
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
-from statistics import median
 from time import perf_counter
 
 from steptime.trace import read
@@ -41,17 +41,21 @@ class Call:
 class Operators:
     """The calls of one step, in the order they began, labels left out, with times as they are without a profiler.
 
-    plain: seconds of an unprofiled step. price: seconds that the profiler adds to each call. optimizer: name of the
-    torch.optim class whose step ran, or None. trace: the steptime.trace of all recorded steps.
+    plain: seconds of an unprofiled step. optimizer: name of the torch.optim class whose step ran, or None. trace: the
+    steptime.trace of all recorded steps.
     """
 
-    def __init__(self, calls, plain, price, optimizer, trace):
-        self.calls, self.plain, self.price = calls, plain, price
-        self.optimizer, self.trace = optimizer, trace
+    def __init__(self, calls, plain, profiled, optimizer, trace):
+        self.calls, self.plain, self.optimizer, self.trace = calls, plain, optimizer, trace
+        self._price = _price()
+        self._scale = plain / max(sum(map(self._alone, calls)), profiled - self._price * len(calls))
 
     def own(self, chosen=lambda call: True):
         """Seconds of the step in the calls for which `chosen(call)` is true, and in none that they hold."""
-        return sum(max(0.0, call.own - self.price) for call in self.calls if chosen(call))
+        return self._scale * sum(self._alone(call) for call in self.calls if chosen(call))
+
+    def _alone(self, call):
+        return max(0.0, call.own - self._price)
 
     @property
     def parameters(self):
@@ -77,7 +81,7 @@ class Operators:
         """(name, calls, seconds of their own) of the step, the longest first."""
         seconds = Counter()
         for call in self.calls:
-            seconds[call.name] += max(0.0, call.own - self.price)
+            seconds[call.name] += self._scale * self._alone(call)
         counts = self.counts
         return [(name, counts[name], time) for name, time in seconds.most_common()]
 
@@ -92,7 +96,7 @@ class Operators:
 
 
 def see_operators(function, times, plain):
-    """The Operators of the middle one of `times` calls, by its time, each of which takes `plain` seconds unprofiled."""
+    """The Operators of the fastest of `times` calls, each of which takes `plain` seconds unprofiled."""
     import torch
     from torch.profiler import ProfilerActivity, profile, schedule
 
@@ -124,8 +128,7 @@ def see_operators(function, times, plain):
 def _operators(events, trace, plain):
     spans = [event for event in events if event.get("ph") == "X" and event.get("cat") in ("cpu_op", "user_annotation")]
     steps = [event for event in spans if STEP.match(event["name"])]
-    took = median(event["dur"] for event in steps)
-    step = min(steps, key=lambda event: abs(event["dur"] - took))
+    step = min(steps, key=lambda event: event["dur"])  # whoever interrupts a step only makes it longer
     inside = [
         event
         for event in spans
@@ -138,9 +141,8 @@ def _operators(events, trace, plain):
     calls.sort(key=lambda call: call.start)
     last = max((call.start for call in calls if call.part == BACKWARD), default=float("inf"))
     calls = [_placed(call, last) for call in calls]
-    price = max(0.0, step["dur"] / 1e6 - plain) / max(1, len(calls))
     name = optimizers[0].removeprefix("Optimizer.step#").partition(".")[0] if optimizers else None
-    return Operators(calls, plain, price, name, trace)
+    return Operators(calls, plain, step["dur"] / 1e6, name, trace)
 
 
 def _calls(events, is_main):
@@ -177,15 +179,27 @@ def _frozen(shape):
     return tuple(map(_frozen, shape)) if isinstance(shape, list) else shape
 
 
-def time_of_nothing():
-    """Seconds that the smallest operator takes: what any call costs on this machine."""
+@cache
+def _price():
+    """Seconds that torch.profiler adds to an operator."""
     import torch
+    from torch.profiler import ProfilerActivity, profile
 
-    one, calls = torch.ones(1), 200
-    best = float("inf")
-    for _ in range(5):
+    from steptime.allocations import _silent
+
+    one = torch.ones(1)
+
+    def seconds():
         start = perf_counter()
-        for _ in range(calls):
+        for _ in range(300):
             one.add_(1)
-        best = min(best, (perf_counter() - start) / calls)
-    return best
+        return (perf_counter() - start) / 300
+
+    plain = min(seconds() for _ in range(5))
+    profiler = profile(activities=[ProfilerActivity.CPU], record_shapes=True)
+    with _silent():
+        profiler.start()
+    profiled = min(seconds() for _ in range(5))
+    with _silent():
+        profiler.stop()
+    return max(0.0, profiled - plain)

@@ -87,10 +87,10 @@ def _operators(evidence):
         yield f"  {duration(seconds) if seconds else '0':>8}  {calls:>5,}  {name}"
     sizes = evidence.sizes
     if sizes:
-        kind = "overhead-bound" if sizes.fixed >= 0.5 * sizes.one else "compute-bound"
+        kind = "overhead-bound" if sizes.fixed >= 0.5 else "compute-bound"
         yield (
-            f"  {kind}: four times the batch takes {times(sizes.larger / sizes.one)} as long, {duration(sizes.fixed)} "
-            "of a step are fixed"
+            f"  {kind}: four times the batch takes {times(sizes.larger / sizes.one)} as long, {sizes.fixed:.0%} of a step "
+            "are fixed"
         )
     if operators.synchronising:
         cost = "which stops nothing on a CPU" if not operators.trace.busy else "and each stops the launching"

@@ -1,6 +1,6 @@
 """Python that a step runs beside its operators: what is saved, printed, looped over."""
 
-from steptime.diagnosis.calls import IN_C
+from steptime.diagnosis.calls import IN_C, is_waiting
 from steptime.diagnosis.finding import Finding
 from steptime.units import duration
 
@@ -42,7 +42,20 @@ def python_findings(evidence):
 def python_seconds(evidence):
     """Seconds of a step that these findings speak of, if all are right."""
     calls = evidence.calls
-    return calls.seconds(lambda it: _is_saving(it) or _is_printing(it)) + calls.python(claimed(calls)) if calls else 0.0
+    return calls.seconds(lambda it: _is_saving(it) or _is_printing(it)) + _rest_seconds(evidence) if calls else 0.0
+
+
+def _rest_seconds(evidence):
+    """Seconds of a step in Python that is neither torch's nor saves nor prints.
+
+    An operator that is written as a sign, as in a * b, is no call to cProfile: its time counts as that of the function
+    around it, and is taken off by what the operators take in all.
+    """
+    calls, operators = evidence.calls, evidence.operators
+    seconds = calls.python(claimed(calls))
+    if operators is None:
+        return seconds
+    return min(max(0.0, seconds - max(0.0, operators.own() - calls.torch())), operators.between)
 
 
 def _saving(evidence):
@@ -69,12 +82,12 @@ def _printing(evidence):
 
 def _rest(evidence):
     calls = evidence.calls
-    seconds = calls.python(claimed(calls))
+    seconds = _rest_seconds(evidence)
     function = calls.heaviest(claimed(calls))
     if function is None:
         return None
     advice = "see its lines with a line profiler; use tensors for what it does one by one, or do it less often"
-    if any(word in function.name for word in ("sleep", "acquire", "wait", "poll", "select", "recv")):
+    if is_waiting(function):
         advice = "do not wait in the step: let a thread or the loader do that"
     return Finding(
         "Python in the step, outside of torch",

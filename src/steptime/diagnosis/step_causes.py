@@ -3,6 +3,7 @@
 from steptime.diagnosis.finding import Finding
 from steptime.diagnosis.operators import OPTIMIZER, UPDATE
 from steptime.diagnosis.python_causes import python_seconds
+from steptime.machine import usable_cores
 from steptime.units import duration
 
 CALL = ("05", "What does a call cost?")
@@ -90,9 +91,9 @@ def _threads(evidence):
     return Finding(
         "more threads than cores",
         (1 - threads.fewer / threads.now) * evidence.compute / evidence.step,
-        f"torch.set_num_threads({threads.cores}), OMP_NUM_THREADS={threads.cores}",
-        f"{threads.count} threads on {threads.cores} usable cores: a step computes {duration(threads.now)}, with "
-        f"{threads.cores} threads {duration(threads.fewer)}",
+        f"torch.set_num_threads({threads.best}), OMP_NUM_THREADS={threads.best}",
+        f"{threads.count} threads on {usable_cores()} usable cores: a step computes {duration(threads.now)}, with "
+        f"{threads.best} thread{'s' * (threads.best > 1)} {duration(threads.fewer)}",
         ("05", "How many threads?"),
     )
 
@@ -190,15 +191,14 @@ def _grows(calls, fewer, apart):
 def size_finding(evidence, claimed):
     """The fixed cost of a step that a larger batch would share; without the share `claimed`, of which others speak."""
     sizes = evidence.sizes
-    if sizes is None or sizes.fixed < 0.5 * sizes.one:
+    if sizes is None or sizes.fixed < 0.5:
         return None
-    fixed = sizes.fixed / sizes.one * evidence.compute / evidence.step
     return Finding(
         "calls cost more than what they compute",
-        fixed - claimed,
+        sizes.fixed * evidence.compute / evidence.step - claimed,
         "a larger batch, if the training bears it; fewer and larger calls: torch.compile",
-        f"a batch of {evidence.samples} takes {duration(sizes.one)}, four times as many samples "
-        f"{duration(sizes.larger)}: {duration(sizes.fixed)} do not grow with the batch",
+        f"a batch of {evidence.samples} takes one thread {duration(sizes.one)}, four times as many samples "
+        f"{duration(sizes.larger)}: {sizes.fixed:.0%} of a step do not grow with the batch",
         CALL,
     )
 

@@ -2,6 +2,7 @@
 
 from math import ceil
 
+from steptime.diagnosis.calls import is_waiting
 from steptime.diagnosis.finding import Finding
 from steptime.machine import usable_cores
 from steptime.units import duration
@@ -17,7 +18,7 @@ PREPARATIONS = (
     ("text is parsed", ("json", "csv", "loads", "split", "strip", "ast.py", "fromstring", "loadtxt", "re."), FORMAT),
     ("bytes are unpacked", ("zlib", "gzip", "bz2", "lzma", "zstd", "decompress", "inflate"), FORMAT),
     ("pictures are decoded", ("PIL", "ImagingDecoder", "jpeg", "imread", "imdecode"), DECODED),
-    ("records are joined to a batch", ("collate",), COLLATE),
+    ("records are fetched and joined one by one", ("collate", "utils/data"), COLLATE),
 )
 """What preparing can be, the words by which a function of it is known, and where the book speaks of it."""
 
@@ -53,7 +54,7 @@ def _latency(evidence):
         advice = "let it wait beside the computation: a DataLoader with workers, or steptime.pipeline"
     return Finding(
         "the data are slow to come (latency)",
-        supply.wait * idle / evidence.step,
+        supply.wait * (1.0 if idle >= 0.5 else idle) / evidence.step,
         advice,
         f"{_wait_sentence(evidence)}; preparing a batch takes {duration(alone)}, and for {idle:.0%} of that nobody "
         "here computes: it waits for a disk, a server or another process",
@@ -72,7 +73,7 @@ def _preparation(evidence):
     hint = f"; {cores} cores allow no less than {duration(overlapped)} a step" if not supply.workers else ""
     return Finding(
         f"preparing a batch computes: {what}",
-        supply.wait * (1 - idle) / evidence.step,
+        supply.wait * (1.0 if idle < 0.5 else 1 - idle) / evidence.step,
         f"do it once, keep the result (arrays, shards), then overlap the rest with workers{hint}",
         f"{_wait_sentence(evidence)}; preparing a batch takes {duration(alone)}, and for {1 - idle:.0%} of that the "
         f"processor computes{place}",
@@ -84,7 +85,7 @@ def _what_is_prepared(evidence):
     """(what it is, where most of its time goes, the section)."""
     if evidence.preparation is None:
         return "Python before the batch is there", "", COMPETE
-    function = evidence.preparation.heaviest()
+    function = evidence.preparation.heaviest(evidence.preparation.keys(is_waiting))
     if function is None:
         return "torch's operators on each batch", "", COMPETE
     place = f", most of it in {function}, {function.calls:,.3g} calls a batch"
