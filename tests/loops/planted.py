@@ -25,7 +25,7 @@ FAULTS = {
     "optimiser_by_hand": "an optimiser of many small operators",
     "copied_each_pass": "the data set is copied for each pass",
     "printed_tensors": "logging writes numbers as text",
-    "checkpoint_each_step": "a checkpoint is written in each step",
+    "checkpoint_each_step": "a checkpoint in each step",
     "evaluation_each_step": "the step evaluates",
     "forward_twice": "the forward pass is computed twice",
 }

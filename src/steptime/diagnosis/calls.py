@@ -57,6 +57,15 @@ class Calls:
         """Seconds a step spends in functions of torch that are written in C."""
         return sum(function.own for function in self.functions.values() if function.is_torch and function.file == IN_C)
 
+    def is_notable(self, words, share=0.02):
+        """Whether a function, not torch's, whose file or name holds one of the words takes so much of the time by itself."""
+        whole = sum(function.own for function in self.functions.values())
+        return any(
+            function.own >= share * whole and any(word in f"{function.file} {function.name}" for word in words)
+            for function in self.functions.values()
+            if not function.is_torch
+        )
+
     def keys(self, chosen):
         """The keys of those functions."""
         return frozenset(key for key, function in self.functions.items() if chosen(function))
@@ -75,6 +84,21 @@ class Calls:
                 return self.functions.get(key)
             key = callee
             seen.add(key)
+
+    def keys_that_grow(self, half, apart):
+        """The keys of functions that are called more often than in the Calls of `half` a batch, `apart` samples fewer.
+
+        With them, those that call them and take longer for it: what they do for each sample may be no call.
+        """
+        counts = {key: function.calls for key, function in half.functions.items()}
+        growing = {key for key, it in self.functions.items() if grows(it.calls, counts.get(key, 0), apart)}
+        callers = {
+            key
+            for key, callees in self._callees.items()
+            if key in half.functions and growing & callees.keys()
+            if self.functions[key].own >= 1.4 * half.functions[key].own
+        }
+        return growing | callers
 
     def _part(self, caller, callee):
         return min(1.0, self._callees[caller][callee] / self.functions[callee].calls)
@@ -159,6 +183,11 @@ def _corrected(stats, times, price, plain):
         if ours or not any(key in row for row in kept.values()):
             kept[None][key] = ours or function.calls
     return Calls(functions, kept, sum(row[2] for row in stats.values()) / times)
+
+
+def grows(calls, fewer, apart):
+    """Whether there is one call more for each of `apart` more samples, or for each fourth of them at least."""
+    return calls - fewer >= max(2, apart / 4) and calls >= 1.5 * fewer
 
 
 def is_waiting(function):

@@ -162,6 +162,8 @@ class Gathering:
         self.evidence.calls = min(seen, key=lambda each: each.profiled)
 
     def forwards(self):
+        if self.evidence.is_compiled:
+            raise NotSeen("what is compiled is not seen module by module")
         self._demand(4)
         seen = [see_forwards(self.again) for _ in range(self._times(0.03, 1, 5))]
         self.evidence.forwards = min(seen, key=lambda each: each.step)

@@ -8,9 +8,9 @@ from time import perf_counter
 class Forwards:
     """Seconds that one step spends in forward passes, by their kind; each pass counts once, with all it calls.
 
-    kinds: {kind: (passes, seconds, name of the network called most)} with the kinds "trained", "evaluated" (in evaluation
-    mode or without gradients), "repeated" (on an input that it has had in this step) and "recomputed" (that, within the
-    backward pass, as checkpointing does). step: seconds of the whole step.
+    kinds: {kind: (passes, seconds, name of the network called most)} with the kinds "trained", "evaluated" (without
+    gradients, or in evaluation mode beside others in training mode), "repeated" (on an input that it has had in this
+    step) and "recomputed" (that, within the backward pass, as checkpointing does). step: seconds of the whole step.
     """
 
     kinds: dict
@@ -60,6 +60,12 @@ def see_forwards(function):
     finally:
         for hook in hooks:
             hook.remove()
+    if "trained" not in found and "frozen" in found:
+        found["trained"] = found.pop("frozen")  # some train in evaluation mode, so that normalisation stays as it is
+    elif "frozen" in found:
+        passes, seconds, names = found.pop("frozen")
+        others = found.get("evaluated", (0, 0.0, {}))
+        found["evaluated"] = (passes + others[0], seconds + others[1], names | others[2])
     kinds = {kind: (passes, seconds, max(names, key=names.get)) for kind, (passes, seconds, names) in found.items()}
     return Forwards(kinds, step)
 
@@ -69,19 +75,26 @@ def _kind(module, arguments, inputs):
 
     first = next((each for each in arguments if isinstance(each, torch.Tensor)), None)
     if first is not None and any(True for _ in module.parameters()):
-        had = inputs.setdefault(id(module), [])
+        had = inputs.setdefault((id(module), module.training), [])
         if any(_same(first, version, earlier) for version, earlier in had):
             return "recomputed" if torch._C._current_graph_task_id() != -1 else "repeated"
-        had.append((first._version, first))
-    return "trained" if module.training and torch.is_grad_enabled() else "evaluated"
+        had.append((_version(first), first))
+    if not torch.is_grad_enabled():
+        return "evaluated"
+    return "trained" if module.training else "frozen"
 
 
 def _same(tensor, version, earlier):
     """Whether a tensor holds what an earlier one held. One that was written to since is another, and none is kept."""
     import torch
 
-    if earlier._version != version or tensor.shape != earlier.shape or tensor.dtype != earlier.dtype:
+    if _version(earlier) != version or tensor.shape != earlier.shape or tensor.dtype != earlier.dtype:
         return False
     if tensor.data_ptr() == earlier.data_ptr():
         return True
     return tensor.device == earlier.device and torch.equal(tensor, earlier)
+
+
+def _version(tensor):
+    """How often it was written to; 0 for a tensor of inference mode, which does not count."""
+    return 0 if tensor.is_inference() else tensor._version

@@ -48,14 +48,14 @@ class Operators:
     def __init__(self, calls, plain, profiled, optimizer, trace):
         self.calls, self.plain, self.optimizer, self.trace = calls, plain, optimizer, trace
         self._price = _price()
-        self._scale = plain / max(sum(map(self._alone, calls)), profiled - self._price * len(calls))
+        self._scale = plain / max(sum(map(self._alone, calls)), profiled - self._price * len(calls), 1e-9)
 
     def own(self, chosen=lambda call: True):
         """Seconds of the step in the calls for which `chosen(call)` is true, and in none that they hold."""
         return self._scale * sum(self._alone(call) for call in self.calls if chosen(call))
 
     def _alone(self, call):
-        return max(0.0, call.own - self._price)
+        return max(0.1 * call.own, call.own - self._price)
 
     @property
     def parameters(self):

@@ -12,6 +12,7 @@ SAVING = (
     (IN_C, "method 'dump' of '_pickle"),
     (IN_C, "serialize_file"),
     ("_npyio_impl.py", "save"),
+    ("/copy.py", "deepcopy"),
     (IN_C, "fsync"),
 )
 PRINTING = (
@@ -61,7 +62,7 @@ def _rest_seconds(evidence):
 def _saving(evidence):
     seconds = evidence.calls.seconds(_is_saving)
     return Finding(
-        "a checkpoint is written in each step",
+        "a checkpoint in each step: the state is saved or copied",
         evidence.share(seconds),
         "write one every few minutes, or in a thread on a copy",
         f"a step spends {duration(seconds)} of {duration(evidence.plain)} in {_names(evidence, _is_saving)}",

@@ -1,5 +1,6 @@
 """Why a step computes for longer than it need: the networks and operators it calls, and what it leaves behind."""
 
+from steptime.diagnosis.calls import grows
 from steptime.diagnosis.finding import Finding
 from steptime.diagnosis.operators import OPTIMIZER, UPDATE
 from steptime.diagnosis.python_causes import python_seconds
@@ -115,7 +116,8 @@ def _double(evidence):
 
 
 def _is_double(call):
-    return "double" in call.types
+    # A number in Python, as in 0.9 * tensor, is a 64-bit tensor without dimensions, and makes nothing else 64 bits wide.
+    return any(kind == "double" and shape for kind, shape in zip(call.types, call.shapes, strict=False))
 
 
 def _update(evidence):
@@ -159,14 +161,14 @@ def _samples(evidence):
     growing, seconds, number = [], 0.0, 0
     if evidence.operators:
         counts, fewer = evidence.operators.counts, half.counts
-        growing = {name for name in counts if _grows(counts[name], fewer[name], apart)}
+        growing = {name for name in counts if grows(counts[name], fewer[name], apart)}
         seconds = _cost(evidence, lambda call: call.name in growing)
         number = sum(counts[name] for name in growing)
     called = None
     if evidence.calls:
-        smaller = {key: function.calls for key, function in half_calls.functions.items()}
-        per_sample = [f for key, f in evidence.calls.functions.items() if _grows(f.calls, smaller.get(key, 0), apart)]
-        in_python = sum(function.own for function in per_sample)
+        keys = evidence.calls.keys_that_grow(half_calls, apart)
+        in_python = sum(evidence.calls.functions[key].own for key in keys)
+        per_sample = [evidence.calls.functions[key] for key in keys]
         called = max(per_sample, key=lambda function: function.own, default=None)
         if in_python > seconds:
             seconds, number = in_python, max(number, sum(function.calls for function in per_sample))
@@ -181,11 +183,6 @@ def _samples(evidence):
         f"{duration(evidence.plain)}",
         ("01", "What does a Python loop cost?"),
     )
-
-
-def _grows(calls, fewer, apart):
-    """Whether there is a call for each sample, or for each fourth at least."""
-    return calls - fewer >= max(2, apart / 4) and calls >= 1.5 * fewer
 
 
 def size_finding(evidence, claimed):

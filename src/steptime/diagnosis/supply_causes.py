@@ -15,12 +15,14 @@ WORKERS = ("04", "What do workers cost?")
 COLLATE = ("04", "What does the batch size do to the loader?")
 
 PREPARATIONS = (
-    ("text is parsed", ("json", "csv", "loads", "split", "strip", "ast.py", "fromstring", "loadtxt", "re."), FORMAT),
-    ("bytes are unpacked", ("zlib", "gzip", "bz2", "lzma", "zstd", "decompress", "inflate"), FORMAT),
+    ("text is parsed", ("json", "csv", "'split'", "'strip'", "literal_eval", "fromstring", "loadtxt"), FORMAT),
+    ("bytes are unpacked", ("zlib", "gzip", "bz2", "lzma", "zstd", "decompress"), FORMAT),
     ("pictures are decoded", ("PIL", "ImagingDecoder", "jpeg", "imread", "imdecode"), DECODED),
-    ("records are fetched and joined one by one", ("collate", "utils/data"), COLLATE),
 )
 """What preparing can be, the words by which a function of it is known, and where the book speaks of it."""
+
+JOINING = ("collate", "utils/data")
+"""The words by which a function is known that fetches records and makes a batch of them."""
 
 COPIES = ("copy", "clone", "deepcopy", "array", "tolist", "concatenate", "cat", "pickle", "load", "dump", "list")
 
@@ -90,8 +92,10 @@ def _what_is_prepared(evidence):
         return "torch's operators on each batch", "", COMPETE
     place = f", most of it in {function}, {function.calls:,.3g} calls a batch"
     for what, words, section in PREPARATIONS:
-        if any(word in f"{function.file} {function.name}" for word in words):
+        if evidence.preparation.is_notable(words):
             return what, place, section
+    if any(word in f"{function.file} {function.name}" for word in JOINING):
+        return "records are fetched and joined one by one", place, COLLATE
     return "Python for each record", place, COMPETE
 
 
