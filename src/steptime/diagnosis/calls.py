@@ -6,6 +6,7 @@ off again. What a function calls counts for it by the share of the calls that ar
 
 import cProfile
 import pstats
+from collections import Counter
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -43,19 +44,46 @@ class Function:
 
 
 class Calls:
-    """The functions of a step by key, and who calls whom. profiled: seconds that a step took under the profiler."""
+    """The functions of a step by key, and who calls whom. profiled: seconds that a step took under the profiler.
+
+    Functions that call one another in a circle are one group, entered as often as others call into it.
+    """
 
     def __init__(self, functions, callees, profiled):
         self.functions, self._callees, self.profiled = functions, callees, profiled
+        self._group = _groups(list(functions), callees)
+        self._members, self._calls, self._entered = {}, {}, Counter()
+        for key, group in self._group.items():
+            self._members.setdefault(group, []).append(functions[key])
+        for caller, row in callees.items():
+            for callee, calls in row.items():
+                here, there = self._group.get(caller), self._group[callee]
+                if here != there:
+                    self._calls.setdefault(here, Counter())[there] += calls
+                    self._entered[there] += calls
 
     def seconds(self, chosen, barred=frozenset()):
         """Seconds a step spends in the functions for which `chosen(function)` is true and in what these call."""
-        keys = {key for key, function in self.functions.items() if chosen(function)} - barred
+        keys = self.keys(chosen) - barred
         return self._below(_everything, barred)[None] - self._below(_everything, barred | keys)[None]
 
     def torch(self):
         """Seconds a step spends in functions of torch that are written in C."""
         return sum(function.own for function in self.functions.values() if function.is_torch and function.file == IN_C)
+
+    def python(self, barred=frozenset()):
+        """Seconds a step spends in Python that is not torch's, without what `barred` functions spend or call."""
+        return self._below(_not_torch, barred)[None]
+
+    def heaviest(self, barred=frozenset()):
+        """The deepest Function in which most of that time is spent, alone or below; None where there is none."""
+        below, group = self._below(_not_torch, barred), None
+        while True:
+            parts = {each: below[each] * self._part(group, each) for each in self._calls.get(group, ())}
+            deeper = max(parts, key=parts.get, default=None)
+            if deeper is None or parts[deeper] < 0.6 * below[None] or not parts[deeper]:
+                return max(self._members.get(group, ()), key=_everything, default=None)
+            group = deeper
 
     def is_notable(self, words, share=0.02):
         """Whether a function, not torch's, whose file or name holds one of the words takes so much of the time by itself."""
@@ -67,23 +95,8 @@ class Calls:
         )
 
     def keys(self, chosen):
-        """The keys of those functions."""
+        """The keys of the functions for which `chosen(function)` is true."""
         return frozenset(key for key, function in self.functions.items() if chosen(function))
-
-    def python(self, barred=frozenset()):
-        """Seconds a step spends in Python that is not torch's, without what `barred` functions spend or call."""
-        return self._below(_not_torch, barred)[None]
-
-    def heaviest(self, barred=frozenset()):
-        """The deepest Function in which most of that time is spent, alone or below; None where there is none."""
-        below, key, seen = self._below(_not_torch, barred), None, {None}
-        while True:
-            callees = [callee for callee in self._callees.get(key, {}) if callee not in seen | barred]
-            callee = max(callees, key=lambda each: below[each] * self._part(key, each), default=None)
-            if callee is None or below[callee] * self._part(key, callee) < 0.6 * below[None]:
-                return self.functions.get(key)
-            key = callee
-            seen.add(key)
 
     def keys_that_grow(self, half, apart):
         """The keys of functions that are called more often than in the Calls of `half` a batch, `apart` samples fewer.
@@ -101,23 +114,36 @@ class Calls:
         return growing | callers
 
     def _part(self, caller, callee):
-        return min(1.0, self._callees[caller][callee] / self.functions[callee].calls)
+        return self._calls[caller][callee] / self._entered[callee]
 
     def _below(self, own, barred):
-        """{key: seconds in it and below}, where `own(function)` are those in it alone; None stands for the step."""
-        seconds = {}
+        """{group: seconds in it and below}, where `own(function)` are those in one alone; None stands for the step."""
+        closed, seconds = {self._group[key] for key in barred}, {}
 
-        def add(key, above):
-            if key in barred:
-                return 0.0
-            if key not in seconds:
-                here = own(self.functions[key]) if key else 0.0
-                callees = [callee for callee in self._callees.get(key, {}) if callee not in above]
-                seconds[key] = here + sum(self._part(key, each) * add(each, above | {each}) for each in callees)
-            return seconds[key]
+        def add(group):
+            if group in closed:
+                seconds[group] = 0.0
+            elif group not in seconds:
+                below = sum(self._part(group, each) * add(each) for each in self._calls.get(group, ()))
+                seconds[group] = sum(map(own, self._members.get(group, ()))) + below
+            return seconds[group]
 
-        add(None, frozenset([None]))
-        return {**dict.fromkeys(self.functions, 0.0), **seconds}
+        for group in (*self._members, None):
+            add(group)
+        return seconds
+
+
+def _groups(keys, callees):
+    """{key: number of its group}: those that reach one another by calls are one."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    place = {key: number for number, key in enumerate(keys)}
+    pairs = [(place[caller], place[key]) for caller, row in callees.items() if caller in place for key in row]
+    rows, columns = zip(*pairs, strict=True) if pairs else ((), ())
+    graph = coo_array(([1] * len(pairs), (rows, columns)), shape=(len(keys), len(keys)))
+    _, groups = connected_components(graph, directed=True, connection="strong")
+    return dict(zip(keys, groups.tolist(), strict=True))
 
 
 def see_calls(function, times, plain):
@@ -147,7 +173,7 @@ def _price():
         pass
 
     def calls():
-        for _ in range(1000):
+        for _ in range(300):
             nothing()
 
     def seconds(act):
@@ -155,8 +181,14 @@ def _price():
         act()
         return perf_counter() - start
 
-    plain = min(seconds(calls) for _ in range(5))
-    return max(0.0, min(seconds(lambda: _profiled(calls, 1)) for _ in range(5)) - plain) / 1000
+    def profiled():
+        profiler.enable()
+        calls()
+        profiler.disable()
+
+    profiler = cProfile.Profile()
+    plain = min(seconds(calls) for _ in range(20))
+    return max(0.0, min(seconds(profiled) for _ in range(20)) - plain) / 300
 
 
 def _corrected(stats, times, price, plain):

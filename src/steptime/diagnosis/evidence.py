@@ -24,7 +24,7 @@ NOTABLE = 0.1
 class Evidence:
     """What was seen; None where it was not, and `absent` says why.
 
-    compiled: in the steps after the first. half: (Operators, Calls) of a step on half of the batch. serial: the Supply
+    graphs: how many were compiled while the loader supplied; compiled: in the steps after the first. half: (Operators, Calls) of a step on half of the batch. serial: the Supply
     of the same loader without its workers. preparation: Calls of preparing one batch. pass_start: (Calls, bytes) of the
     first batch of a pass. calls_of_step: how often the step was called.
     """
@@ -35,7 +35,7 @@ class Evidence:
     is_optimizer: bool = False
     same: SameBatch | None = None
     compiled: Compilations = field(default_factory=Compilations)
-    is_compiled: bool = False
+    graphs: int = 0
     operators: Operators | None = None
     calls: Calls | None = None
     forwards: Forwards | None = None
@@ -50,6 +50,11 @@ class Evidence:
     calls_of_step: int = 0
     absent: dict[str, str] = field(default_factory=dict)
     stopped: Any = None
+
+    @property
+    def is_compiled(self):
+        """Whether torch.compile was at work in the step."""
+        return self.graphs > 0 or (self.operators is not None and self.operators.is_compiled)
 
     @property
     def samples(self):
@@ -146,7 +151,7 @@ class Gathering:
         finally:
             if first:
                 evidence.compiled = compilations() - first
-                evidence.is_compiled = first.graphs > 0 or (compilations() - before).graphs > 0
+                evidence.graphs = (compilations() - before).graphs
 
     def kept(self):
         steps = self._times(0.06, 3, 30)

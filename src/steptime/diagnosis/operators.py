@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from time import perf_counter
+from typing import NamedTuple
 
 from steptime.trace import read
-from steptime.trace.operators import self_times
 from steptime.trace.steps import STEP
 
 FORWARD, BACKWARD, OPTIMIZER, UPDATE = "forward", "backward", "optimiser", "after backward"
@@ -26,14 +26,13 @@ SYNCHRONISING = ("aten::item", "aten::nonzero", "aten::is_nonzero")
 
 @dataclass(frozen=True)
 class Call:
-    """One call of an operator or label. start, seconds, own: as measured, in seconds. outer: no other holds it."""
+    """One call of an operator. start, own: seconds, those in it alone without the profiler's. outer: no other holds it."""
 
     name: str
     part: str
     shapes: tuple
     types: tuple
     start: float
-    seconds: float
     own: float
     outer: bool
 
@@ -41,21 +40,19 @@ class Call:
 class Operators:
     """The calls of one step, in the order they began, labels left out, with times as they are without a profiler.
 
-    plain: seconds of an unprofiled step. optimizer: name of the torch.optim class whose step ran, or None. trace: the
-    steptime.trace of all recorded steps.
+    plain: seconds of an unprofiled step. between: seconds of it in which no operator runs: Python, and what calls
+    operators costs. optimizer: name of the torch.optim class whose step ran, or None. trace: the steptime.trace of all
+    recorded steps.
     """
 
-    def __init__(self, calls, plain, profiled, optimizer, trace):
+    def __init__(self, calls, plain, between, optimizer, trace):
         self.calls, self.plain, self.optimizer, self.trace = calls, plain, optimizer, trace
-        self._price = _price()
-        self._scale = plain / max(sum(map(self._alone, calls)), profiled - self._price * len(calls), 1e-9)
+        self._scale = plain / max(between + sum(call.own for call in calls), 1e-9)
+        self.between = self._scale * between
 
     def own(self, chosen=lambda call: True):
         """Seconds of the step in the calls for which `chosen(call)` is true, and in none that they hold."""
-        return self._scale * sum(self._alone(call) for call in self.calls if chosen(call))
-
-    def _alone(self, call):
-        return max(0.1 * call.own, call.own - self._price)
+        return self._scale * sum(call.own for call in self.calls if chosen(call))
 
     @property
     def parameters(self):
@@ -72,22 +69,22 @@ class Operators:
         return Counter(call.name for call in self.calls)
 
     @property
-    def between(self):
-        """Seconds of the step in which no operator runs: Python, and what the operators' callers do."""
-        return max(0.0, self.plain - self.own())
-
-    @property
     def by_own(self):
         """(name, calls, seconds of their own) of the step, the longest first."""
         seconds = Counter()
         for call in self.calls:
-            seconds[call.name] += self._scale * self._alone(call)
+            seconds[call.name] += self._scale * call.own
         counts = self.counts
         return [(name, counts[name], time) for name, time in seconds.most_common()]
 
     def seconds(self, part):
         """Seconds of the step in its operators of this part."""
         return self.own(lambda call: call.part == part)
+
+    @property
+    def is_compiled(self):
+        """Whether a part of the step is torch.compile's."""
+        return any(call.name.startswith("Torch-Compiled Region") for call in self.calls)
 
     @property
     def synchronising(self):
@@ -127,52 +124,76 @@ def see_operators(function, times, plain):
 
 def _operators(events, trace, plain):
     spans = [event for event in events if event.get("ph") == "X" and event.get("cat") in ("cpu_op", "user_annotation")]
-    steps = [event for event in spans if STEP.match(event["name"])]
-    step = min(steps, key=lambda event: event["dur"])  # whoever interrupts a step only makes it longer
-    inside = [
-        event
-        for event in spans
-        if step["ts"] <= event["ts"] < step["ts"] + step["dur"] and not STEP.match(event["name"])
-    ]
+    steps = sorted((event for event in spans if STEP.match(event["name"])), key=lambda event: event["dur"])
+    seen = [_step(spans, step) for step in steps]
+    fastest, between, optimizer = seen[0]
+    names = [call.name for call in fastest]
+    # Whoever interrupts a step only makes it longer, and not twice at one place: the least of each call is taken.
+    alike = [each for each in seen if [call.name for call in each[0]] == names]
+    own = [min(calls) for calls in zip(*([call.own for call in each[0]] for each in alike), strict=True)]
+    calls = [replace(call, own=least) for call, least in zip(fastest, own, strict=True)]
+    return Operators(calls, plain, min(each[1] for each in alike), optimizer, trace)
+
+
+def _step(spans, step):
+    """(Calls, seconds between them, name of the optimiser) of one step."""
+    start, end = step["ts"], step["ts"] + step["dur"]
+    inside = [event for event in spans if start <= event["ts"] < end and event is not step]
     optimizers = [event["name"] for event in inside if event["name"].startswith("Optimizer.step#")]
-    calls = []
+    name = optimizers[0].removeprefix("Optimizer.step#").partition(".")[0] if optimizers else None
+    calls, between = [], step["dur"] / 1e6
     for thread in {event["tid"] for event in inside}:
-        calls += _calls([event for event in inside if event["tid"] == thread], thread == step["tid"])
+        found, outer = _calls([event for event in inside if event["tid"] == thread], thread == step["tid"])
+        calls += found
+        if thread == step["tid"]:
+            between -= outer + _price() * sum(call.outer for call in found)
     calls.sort(key=lambda call: call.start)
     last = max((call.start for call in calls if call.part == BACKWARD), default=float("inf"))
-    calls = [_placed(call, last) for call in calls]
-    name = optimizers[0].removeprefix("Optimizer.step#").partition(".")[0] if optimizers else None
-    return Operators(calls, plain, step["dur"] / 1e6, name, trace)
+    after = [call.part == FORWARD and call.start > last for call in calls]
+    return [replace(call, part=UPDATE) if is_after else call for call, is_after in zip(calls, after, strict=True)], max(
+        0.0, between
+    ), name
 
 
 def _calls(events, is_main):
-    """The Calls of one thread, in the order they began. Other threads than the step's own run the backward pass."""
+    """(Calls of one thread in the order they began, seconds in the outer ones); labels are left out.
+
+    Other threads than the step's own run the backward pass.
+    """
     events.sort(key=lambda event: (event["ts"], -event["dur"]))
-    own, _ = self_times([event["ts"] for event in events], [event["ts"] + event["dur"] for event in events])
-    calls, holders = [], []
-    for event, alone in zip(events, own, strict=True):
-        while holders and event["ts"] >= holders[-1][0]:
+    calls, holders, seconds = [], [], 0.0
+    for event in events:
+        while holders and event["ts"] >= holders[-1].end:
             holders.pop()
-        part, is_operator = holders[-1][1:] if holders else (FORWARD if is_main else BACKWARD, False)
+        above = holders[-1] if holders else _Holder(float("inf"), FORWARD if is_main else BACKWARD, None)
+        part = above.part
         if event["name"].startswith(BACKWARD_NAME):
             part = BACKWARD
         elif event["name"].startswith("Optimizer."):
             part = OPTIMIZER
-        operator = event["cat"] == "cpu_op"
-        holders.append((event["ts"] + event["dur"], part, operator or is_operator))
-        if operator:
+        place = above.place
+        if event["cat"] == "cpu_op":
+            if place is None:
+                seconds += event["dur"] / 1e6
+            else:  # what it took, and what recording it took, is not its holder's
+                calls[place] = replace(calls[place], own=max(0.0, calls[place].own - event["dur"] / 1e6 - _price()))
             arguments = event.get("args", {})
             shapes = tuple(map(_frozen, arguments.get("Input Dims", ())))
             types = tuple(map(str, arguments.get("Input type", ())))
-            times = (event["ts"] / 1e6, event["dur"] / 1e6, alone / 1e6)
-            calls.append(Call(event["name"], part, shapes, types, *times, not is_operator))
-    return calls
+            calls.append(
+                Call(event["name"], part, shapes, types, event["ts"] / 1e6, event["dur"] / 1e6, place is None)
+            )
+            place = len(calls) - 1
+        holders.append(_Holder(event["ts"] + event["dur"], part, place))
+    return calls, seconds
 
 
-def _placed(call, last):
-    if call.part == FORWARD and call.start > last:
-        return replace(call, part=UPDATE)
-    return call
+class _Holder(NamedTuple):
+    """An event that others may lie in: its end, its part of the step, the place of the Call that it is or lies in."""
+
+    end: float
+    part: str
+    place: int | None
 
 
 def _frozen(shape):
@@ -191,15 +212,15 @@ def _price():
 
     def seconds():
         start = perf_counter()
-        for _ in range(300):
+        for _ in range(30):
             one.add_(1)
-        return (perf_counter() - start) / 300
+        return (perf_counter() - start) / 30
 
-    plain = min(seconds() for _ in range(5))
+    plain = min(seconds() for _ in range(50))
     profiler = profile(activities=[ProfilerActivity.CPU], record_shapes=True)
     with _silent():
         profiler.start()
-    profiled = min(seconds() for _ in range(5))
+    profiled = min(seconds() for _ in range(50))
     with _silent():
         profiler.stop()
     return max(0.0, profiled - plain)
