@@ -97,7 +97,7 @@ def sample_loop():
         return sum(cross_entropy(training.net(x[None]), y[None]) for x, y in zip(inputs, classes, strict=True))
 
     training.loss = loss
-    return training.with_loader(in_memory())
+    return training.with_loader(in_memory(batch_size=16))
 
 
 def double_precision():
@@ -160,7 +160,7 @@ def copied_each_pass():
 
 
 def printed_tensors():
-    training, file = Training(network(256)), tempfile.TemporaryFile("w")
+    training, file = Training(network(256)), tempfile.TemporaryFile("w")  # noqa: SIM115
 
     def step(batch):
         training.step(batch)
@@ -203,5 +203,3 @@ def forward_twice():
         (training.net(inputs).argmax(1) == classes).float().mean()
 
     return in_memory(batch_size=128), step, training.net, training.optimizer
-
-

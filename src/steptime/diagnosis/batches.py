@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 
 def samples(batch):
-    """How many samples it has: the first dimension that all its tensors and arrays share; None where they share none."""
+    """How many samples it has: the first dimension that all its tensors and arrays share; None where there is none."""
     lengths = {len(part) if part.ndim else None for part in _arrays(batch)}
     return lengths.pop() if len(lengths) == 1 else None
 

@@ -1,7 +1,7 @@
-"""What Python calls in a step: how often each function is called, and how long it takes without the profiler's own part.
+"""What Python calls in a step: how often each function is called, and how long it takes without the profiler's part.
 
-cProfile counts exactly but makes each call longer. What that costs is measured on a function that does nothing, and taken
-off again. What a function calls counts for it by the share of the calls that are its own.
+cProfile counts exactly but makes each call longer. What that costs is measured on a function that does nothing, and
+taken off again. What a function calls counts for it by the share of the calls that are its own.
 """
 
 import cProfile
@@ -15,6 +15,7 @@ from time import perf_counter
 STEPTIME = str(Path(__file__).parents[1])
 IN_C = "~"  # cProfile's file of a function that is not Python
 TORCH_IN_C = ("torch", "TensorBase", "run_backward", "_engine")
+OPERATORS = ("TensorBase", "_VariableFunctions", "torch._C._nn", "built-in method torch.")
 WAITING = ("time.sleep", "'acquire'", "select.", "'poll'", "'recv", "waitpid")
 TO_PYTHON = ("'tolist'",)  # torch's, but what it makes is Python's
 
@@ -67,9 +68,14 @@ class Calls:
         keys = self.keys(chosen) - barred
         return self._below(_everything, barred)[None] - self._below(_everything, barred | keys)[None]
 
-    def torch(self):
-        """Seconds a step spends in functions of torch that are written in C."""
-        return sum(function.own for function in self.functions.values() if function.is_torch and function.file == IN_C)
+    @property
+    def operators(self):
+        """How many calls of a step call an operator of torch by name."""
+        return sum(
+            function.calls
+            for function in self.functions.values()
+            if function.file == IN_C and any(word in function.name for word in OPERATORS)
+        )
 
     def python(self, barred=frozenset()):
         """Seconds a step spends in Python that is not torch's, without what `barred` functions spend or call."""
@@ -85,8 +91,8 @@ class Calls:
                 return max(self._members.get(group, ()), key=_everything, default=None)
             group = deeper
 
-    def is_notable(self, words, share=0.02):
-        """Whether a function, not torch's, whose file or name holds one of the words takes so much of the time by itself."""
+    def is_notable(self, words, share=0.01):
+        """Whether a function, not torch's, whose file or name holds one of the words takes that share by itself."""
         whole = sum(function.own for function in self.functions.values())
         return any(
             function.own >= share * whole and any(word in f"{function.file} {function.name}" for word in words)
@@ -98,8 +104,8 @@ class Calls:
         """The keys of the functions for which `chosen(function)` is true."""
         return frozenset(key for key, function in self.functions.items() if chosen(function))
 
-    def keys_that_grow(self, half, apart):
-        """The keys of functions that are called more often than in the Calls of `half` a batch, `apart` samples fewer.
+    def that_grow(self, half, apart):
+        """The Functions that are called more often than in the Calls of `half` a batch, `apart` samples fewer.
 
         With them, those that call them and take longer for it: what they do for each sample may be no call.
         """
@@ -111,7 +117,7 @@ class Calls:
             if key in half.functions and growing & callees.keys()
             if self.functions[key].own >= 1.4 * half.functions[key].own
         }
-        return growing | callers
+        return [self.functions[key] for key in growing | callers]
 
     def _part(self, caller, callee):
         return self._calls[caller][callee] / self._entered[callee]

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field
 from statistics import median
 from time import perf_counter
-from typing import Any
 
 from steptime import machine
 from steptime.diagnosis import batches
@@ -24,9 +23,10 @@ NOTABLE = 0.1
 class Evidence:
     """What was seen; None where it was not, and `absent` says why.
 
-    graphs: how many were compiled while the loader supplied; compiled: in the steps after the first. half: (Operators, Calls) of a step on half of the batch. serial: the Supply
-    of the same loader without its workers. preparation: Calls of preparing one batch. pass_start: (Calls, bytes) of the
-    first batch of a pass. calls_of_step: how often the step was called.
+    graphs: how many were compiled while the loader supplied; compiled: in the steps after the first. half: (Operators,
+    Calls) of a step on half of the batch. serial: the Supply of the same loader without its workers. preparation: Calls
+    of preparing one batch. pass_start: (Calls, bytes) of the first batch of a pass. calls_of_step: how often the step
+    was called. is_cut: whether there was no time for all.
     """
 
     supply: Supply
@@ -48,8 +48,8 @@ class Evidence:
     pass_start: tuple | None = None
     is_autocast: bool = False
     calls_of_step: int = 0
+    is_cut: bool = False
     absent: dict[str, str] = field(default_factory=dict)
-    stopped: Any = None
 
     @property
     def is_compiled(self):
@@ -101,7 +101,7 @@ class Evidence:
 
 
 class Gathering:
-    """One diagnosis under way: what is seen goes into `evidence` at once, so that nothing is lost where it is stopped."""
+    """One diagnosis under way: what is seen goes into `evidence` at once, so that nothing is lost if it is stopped."""
 
     def __init__(self, loader, step, model, optimizer, seconds):
         self.loader, self._step, self._end = loader, step, perf_counter() + seconds
@@ -112,13 +112,13 @@ class Gathering:
             self.operators,
             self.calls,
             self.forwards,
-            self.growth,
             self.without_workers,
             self.preparation,
             self.pass_start,
+            self.half,
+            self.growth,
             self.threads,
             self.sizes,
-            self.half,
         )
 
     def step(self, batch):
@@ -159,7 +159,9 @@ class Gathering:
 
     def operators(self):
         self._demand(6)
-        self.evidence.operators = see_operators(self.again, self._times(0.05, 1, 8), self.evidence.plain)
+        self.evidence.operators = see_operators(self.again, 1, self.evidence.plain)
+        if len(self.evidence.operators.calls) < 3_000:  # else the profile of more steps is slow to read
+            self.evidence.operators = see_operators(self.again, self._times(0.05, 1, 8), self.evidence.plain)
 
     def calls(self):
         self._demand(3)
@@ -190,13 +192,15 @@ class Gathering:
         supply = self.evidence.supply
         loader = serial_twin(self.loader) or self.loader
         wait = (self.evidence.serial or supply).wait
-        if supply.once or supply.wait / self.evidence.step < NOTABLE or wait > 0.1 * self.evidence.seconds:
+        if supply.wait / self.evidence.step < NOTABLE or (supply.once and supply.length is not None):
             return
+        self._demand(0, 12 * wait)
         waiting = iter(loader)
         next(waiting)
         times = min(self._times(0.05, 2, 5, wait), (supply.length or 6) - 1)
         if times > 0:
-            self.evidence.preparation = see_calls(lambda: next(waiting), times, wait)
+            self.evidence.preparation = see_calls(lambda: next(waiting, None), times, wait)
+        supply.taken += (1 + times) * supply.once
 
     def pass_start(self):
         supply = self.evidence.supply
@@ -217,7 +221,9 @@ class Gathering:
         if self.evidence.plain > 0.2:
             return  # no fixed cost of calls is that long
         self._demand(45)
-        self._cut("sizes", lambda batch: see_sizes(self.step, batch, self._times(0.2, 7, 40, 5 * self.evidence.plain)), 1)
+        self._cut(
+            "sizes", lambda batch: see_sizes(self.step, batch, self._times(0.2, 7, 40, 5 * self.evidence.plain)), 1
+        )
 
     def half(self):
         self._demand(8)
@@ -254,6 +260,7 @@ class Gathering:
 
     def _demand(self, steps, seconds=0.0):
         if perf_counter() + steps * self.evidence.plain + seconds > self._end:
+            self.evidence.is_cut = True
             raise NotSeen(f"no time was left of the {self.evidence.seconds:g} s")
 
 

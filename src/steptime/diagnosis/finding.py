@@ -13,7 +13,8 @@ class Finding:
     """cause: in a few words. share: the part of a step, 0 to 1, that is gone at best once `advice` is followed.
 
     evidence: a sentence of what was measured. chapter: number and section that explain it. ends: whether the run ends
-    by itself because of it, so that it comes first whatever time it takes.
+    by itself because of it, so that it comes first whatever time it takes. changes: whether it changes what is trained, so
+    that it must promise half as much again as what does not.
     """
 
     cause: str
@@ -22,6 +23,7 @@ class Finding:
     evidence: str
     chapter: tuple
     ends: bool = False
+    changes: bool = False
 
     @property
     def bound(self):
@@ -32,4 +34,4 @@ class Finding:
 def ranked(findings):
     """Those worth it, the most promising first."""
     worth = [each for each in findings if each.ends or each.share >= WORTH]
-    return tuple(sorted(worth, key=lambda each: (not each.ends, -each.share)))
+    return tuple(sorted(worth, key=lambda each: (not each.ends, -each.share / (1.5 if each.changes else 1.0))))

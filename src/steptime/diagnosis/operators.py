@@ -1,7 +1,7 @@
 """The operators of a step: how often each is called, in which part of the step, on what, and how long it takes.
 
-torch.profiler makes each operator longer. What that costs is measured on an operator that does next to nothing, and taken
-off again.
+torch.profiler makes each operator longer. What that costs is measured on an operator that does next to nothing, and
+taken off again.
 """
 
 import json
@@ -26,7 +26,7 @@ SYNCHRONISING = ("aten::item", "aten::nonzero", "aten::is_nonzero")
 
 @dataclass(frozen=True)
 class Call:
-    """One call of an operator. start, own: seconds, those in it alone without the profiler's. outer: no other holds it."""
+    """One call of an operator. start, own: seconds; own are those in it alone. outer: no other holds it."""
 
     name: str
     part: str
@@ -126,7 +126,7 @@ def _operators(events, trace, plain):
     spans = [event for event in events if event.get("ph") == "X" and event.get("cat") in ("cpu_op", "user_annotation")]
     steps = sorted((event for event in spans if STEP.match(event["name"])), key=lambda event: event["dur"])
     seen = [_step(spans, step) for step in steps]
-    fastest, between, optimizer = seen[0]
+    fastest, _, optimizer = seen[0]
     names = [call.name for call in fastest]
     # Whoever interrupts a step only makes it longer, and not twice at one place: the least of each call is taken.
     alike = [each for each in seen if [call.name for call in each[0]] == names]
@@ -150,9 +150,11 @@ def _step(spans, step):
     calls.sort(key=lambda call: call.start)
     last = max((call.start for call in calls if call.part == BACKWARD), default=float("inf"))
     after = [call.part == FORWARD and call.start > last for call in calls]
-    return [replace(call, part=UPDATE) if is_after else call for call, is_after in zip(calls, after, strict=True)], max(
-        0.0, between
-    ), name
+    return (
+        [replace(call, part=UPDATE) if is_after else call for call, is_after in zip(calls, after, strict=True)],
+        max(0.0, between),
+        name,
+    )
 
 
 def _calls(events, is_main):
@@ -180,9 +182,7 @@ def _calls(events, is_main):
             arguments = event.get("args", {})
             shapes = tuple(map(_frozen, arguments.get("Input Dims", ())))
             types = tuple(map(str, arguments.get("Input type", ())))
-            calls.append(
-                Call(event["name"], part, shapes, types, event["ts"] / 1e6, event["dur"] / 1e6, place is None)
-            )
+            calls.append(Call(event["name"], part, shapes, types, event["ts"] / 1e6, event["dur"] / 1e6, place is None))
             place = len(calls) - 1
         holders.append(_Holder(event["ts"] + event["dur"], part, place))
     return calls, seconds
@@ -200,9 +200,18 @@ def _frozen(shape):
     return tuple(map(_frozen, shape)) if isinstance(shape, list) else shape
 
 
-@cache
+def time_of_call():
+    """Seconds that calling an operator takes which does next to nothing: what any call costs on this machine."""
+    return _calibrated()[0]
+
+
 def _price():
     """Seconds that torch.profiler adds to an operator."""
+    return _calibrated()[1]
+
+
+@cache
+def _calibrated():
     import torch
     from torch.profiler import ProfilerActivity, profile
 
@@ -223,4 +232,4 @@ def _price():
     profiled = min(seconds() for _ in range(50))
     with _silent():
         profiler.stop()
-    return max(0.0, profiled - plain)
+    return plain, max(0.0, profiled - plain)

@@ -1,6 +1,5 @@
 """A diagnosis as a page that a person can read."""
 
-import sys
 from statistics import quantiles
 
 from steptime import machine
@@ -89,8 +88,8 @@ def _operators(evidence):
     if sizes:
         kind = "overhead-bound" if sizes.fixed >= 0.5 else "compute-bound"
         yield (
-            f"  {kind}: four times the batch takes {times(sizes.larger / sizes.one)} as long, {sizes.fixed:.0%} of a step "
-            "are fixed"
+            f"  {kind}: four times the batch takes {times(sizes.larger / sizes.one)} as long, {sizes.fixed:.0%} of a "
+            "step are fixed"
         )
     if operators.synchronising:
         cost = "which stops nothing on a CPU" if not operators.trace.busy else "and each stops the launching"
@@ -127,9 +126,11 @@ def _types(operators):
 
 
 def _tries(diagnosis):
-    if diagnosis.problem and not diagnosis.findings:
+    if not (diagnosis.findings or diagnosis.healthy):
+        if not diagnosis.problem:
+            yield "Nothing was found, but there was no time to see all: give it more, seconds=60."
         return
-    if not diagnosis.findings:
+    if diagnosis.healthy:
         evidence = diagnosis.evidence
         yield "Healthy: nothing was found that would make a step 1.14 times as fast."
         yield (

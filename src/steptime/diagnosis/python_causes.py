@@ -2,6 +2,7 @@
 
 from steptime.diagnosis.calls import IN_C, is_waiting
 from steptime.diagnosis.finding import Finding
+from steptime.diagnosis.operators import BACKWARD, time_of_call
 from steptime.units import duration
 
 WHICH = ("02", "Which function takes the time?")
@@ -37,7 +38,7 @@ def python_findings(evidence):
     """Findings about functions of a step."""
     if evidence.calls is None:
         return []
-    return [_saving(evidence), _printing(evidence), _rest(evidence)]
+    return [_saving(evidence), _printing(evidence)]
 
 
 def python_seconds(evidence):
@@ -50,13 +51,16 @@ def _rest_seconds(evidence):
     """Seconds of a step in Python that is neither torch's nor saves nor prints.
 
     An operator that is written as a sign, as in a * b, is no call to cProfile: its time counts as that of the function
-    around it, and is taken off by what the operators take in all.
+    around it. As many operators as have no call are taken off, at what one takes on average.
     """
     calls, operators = evidence.calls, evidence.operators
     seconds = calls.python(claimed(calls))
     if operators is None:
         return seconds
-    return min(max(0.0, seconds - max(0.0, operators.own() - calls.torch())), operators.between)
+    outer = [call for call in operators.calls if call.outer and call.part != BACKWARD]
+    unnamed = max(0.0, len(outer) - calls.operators)
+    each = operators.own(lambda call: call.part != BACKWARD) / max(1, len(outer)) + time_of_call()
+    return min(max(0.0, seconds - unnamed * each), operators.between)
 
 
 def _saving(evidence):
@@ -81,9 +85,12 @@ def _printing(evidence):
     )
 
 
-def _rest(evidence):
+def rest_finding(evidence, claimed_seconds):
+    """The Python of a step that is neither torch's nor saves nor prints, without seconds of which others speak."""
     calls = evidence.calls
-    seconds = _rest_seconds(evidence)
+    if calls is None:
+        return None
+    seconds = _rest_seconds(evidence) - claimed_seconds
     function = calls.heaviest(claimed(calls))
     if function is None:
         return None

@@ -1,9 +1,5 @@
 """A diagnosis: what was seen of a step, what to try first, and a picture of where a step goes."""
 
-from statistics import quantiles
-
-
-
 from steptime import bounds
 from steptime.diagnosis.finding import WORTH, ranked
 from steptime.diagnosis.page import page
@@ -27,8 +23,8 @@ class Diagnosis:
 
     @property
     def healthy(self):
-        """Whether nothing was found that is worth it: the step is near its bound."""
-        return bool(len(self.evidence.supply.log)) and not self.findings and not self.problem
+        """Whether all was seen and nothing found that is worth it: the step is near its bound."""
+        return not (self.findings or self.problem or self.evidence.is_cut)
 
     @property
     def parts(self):
@@ -41,7 +37,9 @@ class Diagnosis:
         canvas, axes = figure(height=0.6 + 0.42 * len(parts))
         left = 0.0
         for place, (name, seconds) in enumerate(parts.items()):
-            axes.barh(place, 1e3 * seconds, left=1e3 * left, color=COLOURS["estimate" if "batch" not in name else "call"])
+            axes.barh(
+                place, 1e3 * seconds, left=1e3 * left, color=COLOURS["estimate" if "batch" not in name else "call"]
+            )
             share = seconds / sum(parts.values())
             bound = times(bounds.amdahl(share)) if share < 1 else "all of it"
             axes.text(1e3 * (left + seconds), place, f" {share:.0%}, {bound} at most", va="center", fontsize="small")
@@ -75,14 +73,6 @@ def where(evidence):
     }
     whole = sum(inside.values())
     return parts | {name: compute * seconds / whole for name, seconds in inside.items() if seconds}
-
-
-def spread(values):
-    """(low, high): the quartiles; twice the value of one."""
-    if len(values) < 2:
-        return values[0], values[0]
-    low, _, high = quantiles(values, n=4, method="inclusive")
-    return low, high
 
 
 def _findings(evidence):

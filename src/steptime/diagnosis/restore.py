@@ -54,7 +54,7 @@ def _held(loader):
 def _state(generator):
     if hasattr(generator, "bit_generator"):
         return copy.deepcopy(generator.bit_generator.state)
-    return getattr(generator, "getstate", None) and generator.getstate() or generator.get_state()
+    return generator.getstate() if hasattr(generator, "getstate") else generator.get_state()
 
 
 def _set_state(generator, state):

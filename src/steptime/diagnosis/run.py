@@ -28,8 +28,8 @@ def diagnose(loader, step, model=None, optimizer=None, seconds=20.0):
     state_dict and load_state_dict, to be given back as they were. seconds: to be spent at most, if a step is shorter
     than a tenth of them. Ctrl-C ends it and keeps what was measured.
     Random states and the loader are given back as they were; what `step` prints is dropped.
-    Raises TypeError or ValueError for what cannot be diagnosed: an empty loader, a step that is no function of one batch
-    or returns before its work is done. Raises Unfinished, with what was measured so far, where loader or step raise.
+    Raises TypeError or ValueError for what cannot be diagnosed: an empty loader, a step that is no function of one
+    batch or returns before its work is done. Raises Unfinished, with what was measured so far, where loader or step raise.
     """
     from steptime.diagnosis.evidence import Gathering, NotSeen, StepRaised
     from steptime.diagnosis.report import Diagnosis
@@ -82,11 +82,14 @@ def _check(loader, step, model, optimizer, seconds):
         pass
     except TypeError as error:
         raise TypeError(
-            f"{name_of(step)} is called with one argument, a batch ({error}): wrap it, as in lambda batch: step(*batch)."
+            f"{name_of(step)} is called with one argument, a batch ({error}): wrap it, as in "
+            "lambda batch: step(*batch)."
         ) from None
     for name, given in (("model", model), ("optimizer", optimizer)):
         if given is not None and not (hasattr(given, "state_dict") and hasattr(given, "load_state_dict")):
-            raise TypeError(f"diagnose: {name} needs a state_dict to be given back, and a {type(given).__name__} has none.")
+            raise TypeError(
+                f"diagnose: {name} needs a state_dict to be given back, and a {type(given).__name__} has none."
+            )
     if not (isinstance(seconds, Real) and seconds > 0):
         raise ValueError(f"diagnose: seconds must be above 0, not {seconds!r}.")
 

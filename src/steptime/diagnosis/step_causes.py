@@ -3,13 +3,15 @@
 from steptime.diagnosis.calls import grows
 from steptime.diagnosis.finding import Finding
 from steptime.diagnosis.operators import OPTIMIZER, UPDATE
-from steptime.diagnosis.python_causes import python_seconds
+from steptime.diagnosis.python_causes import python_seconds, rest_finding
 from steptime.machine import usable_cores
 from steptime.units import duration
 
 CALL = ("05", "What does a call cost?")
-ELEMENTWISE = """add sub mul div rsub pow sqrt rsqrt square addcmul addcdiv lerp zero copy neg abs sign maximum clamp
-    clamp_min reciprocal norm linalg_vector_norm exp log where""".split()
+ELEMENTWISE = frozenset(
+    """add sub mul div rsub pow sqrt rsqrt square addcmul addcdiv lerp zero copy neg abs sign maximum clamp
+    clamp_min reciprocal norm linalg_vector_norm exp log where""".split()  # noqa: SIM905
+)
 """Operators that an update of parameters is made of."""
 
 MANY = 4
@@ -20,8 +22,8 @@ def step_findings(evidence):
     """Findings about what a step computes."""
     findings = [_evaluation(evidence), _repeated(evidence), _growth(evidence), _recompiling(evidence)]
     findings += [_threads(evidence), _double(evidence), _update(evidence), _samples(evidence)]
-    findings = [finding for finding in findings if finding]
-    return findings
+    findings += [rest_finding(evidence, python_of_samples(evidence))]
+    return [finding for finding in findings if finding]
 
 
 def _evaluation(evidence):
@@ -116,7 +118,7 @@ def _double(evidence):
 
 
 def _is_double(call):
-    # A number in Python, as in 0.9 * tensor, is a 64-bit tensor without dimensions, and makes nothing else 64 bits wide.
+    # A number in Python, as in 0.9 * tensor, is a 64-bit tensor without dimensions, and makes nothing else so wide.
     return any(kind == "double" and shape for kind, shape in zip(call.types, call.shapes, strict=False))
 
 
@@ -166,9 +168,8 @@ def _samples(evidence):
         number = sum(counts[name] for name in growing)
     called = None
     if evidence.calls:
-        keys = evidence.calls.keys_that_grow(half_calls, apart)
-        in_python = sum(evidence.calls.functions[key].own for key in keys)
-        per_sample = [evidence.calls.functions[key] for key in keys]
+        per_sample = evidence.calls.that_grow(half_calls, apart)
+        in_python = sum(function.own for function in per_sample)
         called = max(per_sample, key=lambda function: function.own, default=None)
         if in_python > seconds:
             seconds, number = in_python, max(number, sum(function.calls for function in per_sample))
@@ -179,10 +180,18 @@ def _samples(evidence):
         "the step loops over its samples",
         evidence.share(seconds),
         "one call for the whole batch: vectorise, or torch.vmap",
-        f"{number:,.4g} of its calls double with the batch of {evidence.samples}{where}; together {duration(seconds)} of "
-        f"{duration(evidence.plain)}",
+        f"{number:,.4g} of its calls double with the batch of {evidence.samples}{where}; together {duration(seconds)} "
+        f"of {duration(evidence.plain)}",
         ("01", "What does a Python loop cost?"),
     )
+
+
+def python_of_samples(evidence):
+    """Seconds of a step in functions, not torch's, that are called for each sample."""
+    if evidence.half is None or evidence.calls is None:
+        return 0.0
+    apart = evidence.samples - evidence.samples // 2
+    return sum(each.own for each in evidence.calls.that_grow(evidence.half[1], apart) if not each.is_torch)
 
 
 def size_finding(evidence, claimed):
@@ -197,6 +206,7 @@ def size_finding(evidence, claimed):
         f"a batch of {evidence.samples} takes one thread {duration(sizes.one)}, four times as many samples "
         f"{duration(sizes.larger)}: {sizes.fixed:.0%} of a step do not grow with the batch",
         CALL,
+        changes=True,
     )
 
 

@@ -1,4 +1,4 @@
-"""Steps as the loader supplies them, pass after pass: the waits, what they are made of, and what each pass costs first."""
+"""Steps as the loader supplies them, pass after pass: the waits, what they are made of, and what a pass costs first."""
 
 from collections.abc import Iterator
 from itertools import repeat
@@ -41,7 +41,7 @@ class Supply:
                 return
 
     def _pass(self):
-        """One pass over the loader, cut where it is long enough. It begins with the first wait, and so does its start."""
+        """One pass over the loader, cut where it is long enough. Its start is part of its first wait."""
         self._starts.append(len(self._waits))
         self._whole.append(False)
         count, limit = 0, STEPS if self.once else LONGEST
@@ -66,7 +66,7 @@ class Supply:
 
     @property
     def wait(self):
-        """Seconds a step waits: the median over stretches of as many steps as there are workers, who deliver in turn."""
+        """Seconds a step waits: the median over stretches of as many steps as there are workers, which take turns."""
         size = max(1, self.workers)
         walls = [each.wall for each in self.others]
         return median(sum(walls[at : at + size]) / len(walls[at : at + size]) for at in range(0, len(walls), size))
