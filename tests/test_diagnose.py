@@ -126,13 +126,18 @@ def tensors(count=10):
     return [torch.rand(8, 64) for _ in range(count)]
 
 
+def dicts():
+    return [{"x": each} for each in tensors()]
+
+
 @pytest.mark.parametrize(
     "loader",
-    [tensors(), iter(tensors()), (each for each in tensors(2)), [{"x": each} for each in tensors()], tensors(1)],
+    [tensors, lambda: iter(tensors()), lambda: (each for each in tensors(2)), dicts, lambda: tensors(1)],
     ids=["list", "iterator", "generator", "dicts", "one"],
 )
 @pytest.mark.parametrize("wrap", [lambda step: step, lambda step: lambda batch: step(batch), lambda step: step.forward])
 def test_loaders_and_steps_of_all_kinds(loader, wrap):
+    loader = loader()
     diagnosis = steptime.diagnose(loader, wrap(Net()), seconds=1)
     assert "a step takes" in repr(diagnosis)
     if hasattr(loader, "__next__"):

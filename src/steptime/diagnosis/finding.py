@@ -13,8 +13,8 @@ class Finding:
     """cause: in a few words. share: the part of a step, 0 to 1, that is gone at best once `advice` is followed.
 
     evidence: a sentence of what was measured. chapter: number and section that explain it. ends: whether the run ends
-    by itself because of it, so that it comes first whatever time it takes. changes: whether it changes what is trained, so
-    that it must promise half as much again as what does not.
+    by itself because of it, so that it comes first whatever time it takes. changes: whether it changes what is
+    trained, so that it must promise half as much again as what does not.
     """
 
     cause: str

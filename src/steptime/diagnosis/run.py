@@ -29,7 +29,8 @@ def diagnose(loader, step, model=None, optimizer=None, seconds=20.0):
     than a tenth of them. Ctrl-C ends it and keeps what was measured.
     Random states and the loader are given back as they were; what `step` prints is dropped.
     Raises TypeError or ValueError for what cannot be diagnosed: an empty loader, a step that is no function of one
-    batch or returns before its work is done. Raises Unfinished, with what was measured so far, where loader or step raise.
+    batch or returns before its work is done. Raises Unfinished, with what was measured so far, where loader or
+    step raise.
     """
     from steptime.diagnosis.evidence import Gathering, NotSeen, StepRaised
     from steptime.diagnosis.report import Diagnosis
