@@ -169,6 +169,18 @@ def test_a_step_that_raises_at_once():
         steptime.diagnose(tensors(), lambda batch: 1 / 0)
 
 
+def test_an_empty_loader_leaves_the_random_states():
+    class Drawing:
+        def __iter__(self):
+            torch.rand(1)
+            return iter(())
+
+    before = torch.get_rng_state()
+    with pytest.raises(ValueError, match="no batch"):
+        steptime.diagnose(Drawing(), print)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
 def test_a_model_elsewhere():
     net = torch.nn.Linear(64, 10, device="meta")
     with pytest.raises(Unfinished, match=r"\(the batch is on cpu, the model on meta\)$"):

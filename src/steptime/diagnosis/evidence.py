@@ -138,22 +138,29 @@ class Gathering:
         self.step(self.evidence.supply.batch)
 
     def supplied(self):
-        evidence, until = self.evidence, perf_counter() + 0.3 * self.evidence.seconds
-        before, first = compilations(), None
+        evidence, before = self.evidence, compilations()
+        first, until = None, 0.0
 
         def step(batch):
-            nonlocal first
+            nonlocal first, until
             self.step(batch)
-            first = first or compilations()
+            if first is None:  # which may have compiled for long
+                first, until = compilations(), perf_counter() + 0.3 * evidence.seconds
+
+        def may_go_on():
+            # One graph more is no rule yet: wait for another, or for the end.
+            waits = first is not None and (compilations() - first).graphs == 1
+            return perf_counter() < min(self._end, until + 0.3 * evidence.seconds * waits)
 
         try:
-            evidence.supply.see(step, lambda: perf_counter() < until)
+            evidence.supply.see(step, may_go_on)
         finally:
             if first:
                 evidence.compiled = compilations() - first
                 evidence.graphs = (compilations() - before).graphs
 
     def kept(self):
+        self._demand(3)
         steps = self._times(0.06, 3, 30)
         self.evidence.same = keep_batch(self.evidence.supply.log, self.evidence.supply.batch, self.step, steps)
 
@@ -196,7 +203,7 @@ class Gathering:
             return
         self._demand(0, 12 * wait)
         waiting = iter(loader)
-        next(waiting)
+        next(waiting, None)
         times = min(self._times(0.05, 2, 5, wait), (supply.length or 6) - 1)
         if times > 0:
             self.evidence.preparation = see_calls(lambda: next(waiting, None), times, wait)

@@ -51,7 +51,8 @@ class Diagnosis:
         axes.set_xlabel(f"ms of a step of {duration(left)}")
         first = self.parts[0]
         caption = f"{first.name[0].upper()}{first.name[1:]} takes {first.share:.0%} of a step."
-        alt = f"The parts of a step one after the other as bars. {'. '.join(repr(self.parts).splitlines()[1:])}."
+        shares = ", ".join(f"{part.name} {part.share:.0%}" for part in self.parts)
+        alt = f"The parts of a step of {duration(left)}, one after the other, as bars: {shares}."
         return Picture(canvas, alt, caption)
 
     def __repr__(self):

@@ -26,12 +26,14 @@ def _generators(loader):
 
     python, numpy, held = random.getstate(), np.random.get_state(), [(it, _state(it)) for it in _held(loader)]
     devices = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else []
-    with torch.random.fork_rng(devices=devices):
-        yield
-    random.setstate(python)
-    np.random.set_state(numpy)
-    for generator, state in held:
-        _set_state(generator, state)
+    try:
+        with torch.random.fork_rng(devices=devices):
+            yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)
+        for generator, state in held:
+            _set_state(generator, state)
 
 
 def _held(loader):
@@ -40,15 +42,12 @@ def _held(loader):
 
     kinds = (torch.Generator, np.random.Generator, np.random.RandomState, random.Random)
     places, seen = [loader], set()
-    for depth in range(3):
-        members = []
-        for place in places:
-            members += list(getattr(place, "__dict__", {}).values())
-        for member in members:
+    for _ in range(3):
+        places = [member for place in places for member in getattr(place, "__dict__", {}).values()]
+        for member in places:
             if isinstance(member, kinds) and id(member) not in seen:
                 seen.add(id(member))
                 yield member
-        places = members if depth < 2 else []
 
 
 def _state(generator):
@@ -68,11 +67,13 @@ def _set_state(generator, state):
 def _workers(loader):
     """A DataLoader keeps persistent workers in `_iterator`; end them where it had none."""
     had = getattr(loader, "_iterator", None)
-    yield
-    if had is None and (workers := getattr(loader, "_iterator", None)) is not None:
-        if hasattr(workers, "_shutdown_workers"):
-            workers._shutdown_workers()
-        loader._iterator = None
+    try:
+        yield
+    finally:
+        if had is None and (workers := getattr(loader, "_iterator", None)) is not None:
+            if hasattr(workers, "_shutdown_workers"):
+                workers._shutdown_workers()
+            loader._iterator = None
 
 
 @contextlib.contextmanager
@@ -80,9 +81,11 @@ def _threads():
     import torch
 
     threads = torch.get_num_threads()
-    yield
-    if torch.get_num_threads() != threads:
-        torch.set_num_threads(threads)
+    try:
+        yield
+    finally:
+        if torch.get_num_threads() != threads:
+            torch.set_num_threads(threads)
 
 
 @contextlib.contextmanager
@@ -91,14 +94,17 @@ def _model(model):
         yield
         return
     state = copy.deepcopy(model.state_dict())
-    grads = [(each, None if each.grad is None else each.grad.detach().clone()) for each in model.parameters()]
-    modes = [(module, module.training) for module in model.modules()]
-    yield
-    model.load_state_dict(state)
-    for parameter, grad in grads:
-        parameter.grad = grad
-    for module, training in modes:
-        module.training = training
+    parameters, modules = (getattr(model, name, tuple) for name in ("parameters", "modules"))
+    grads = [(each, None if each.grad is None else each.grad.detach().clone()) for each in parameters()]
+    modes = [(module, module.training) for module in modules()]
+    try:
+        yield
+    finally:
+        model.load_state_dict(state)
+        for parameter, grad in grads:
+            parameter.grad = grad
+        for module, training in modes:
+            module.training = training
 
 
 @contextlib.contextmanager
@@ -107,5 +113,7 @@ def _optimizer(optimizer):
         yield
         return
     state = copy.deepcopy(optimizer.state_dict())
-    yield
-    optimizer.load_state_dict(state)
+    try:
+        yield
+    finally:
+        optimizer.load_state_dict(state)

@@ -50,6 +50,10 @@ def diagnose(loader, step, model=None, optimizer=None, seconds=20.0):
                         phase()
                 except NotSeen as why:
                     evidence.absent[phase.__name__] = str(why)
+                except (StepRaised, LoaderRaised):
+                    raise
+                except Exception as error:  # one look that fails, as beside another profiler, leaves the others
+                    evidence.absent[phase.__name__] = f"{type(error).__name__}: {error}"
                 if not evidence.supply.taken:
                     raise ValueError("diagnose: the loader gave no batch.")
         except StepRaised as error:

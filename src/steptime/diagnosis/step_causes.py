@@ -27,7 +27,9 @@ def step_findings(evidence):
 
 
 def _evaluation(evidence):
-    if not evidence.forwards or "evaluated" not in evidence.forwards.kinds:
+    if not evidence.forwards or not evidence.forwards.kinds.keys() & {"evaluated", "repeated"}:
+        return _after_backward(evidence)
+    if "evaluated" not in evidence.forwards.kinds:
         return None
     passes, _, name = evidence.forwards.kinds["evaluated"]
     return Finding(
@@ -36,6 +38,27 @@ def _evaluation(evidence):
         "evaluate once an epoch; what a frozen network says of a sample, compute once and keep",
         f"{_passes(passes)} of {name} in each step without gradients or in evaluation mode, "
         f"{evidence.forwards.share('evaluated'):.0%} of the computation",
+        ("05", "Which part first?"),
+    )
+
+
+def _after_backward(evidence):
+    """An evaluation that is no Module's: operators after the backward pass that update no parameter."""
+    operators = evidence.operators
+    if operators is None or not operators.parameters:
+        return None
+
+    def evaluates(call):
+        return call.part == UPDATE and not _is_update(call, operators.parameter_shapes)
+
+    number = sum(call.outer and evaluates(call) for call in operators.calls)
+    seconds = operators.own(evaluates)
+    return Finding(
+        "the step evaluates: it computes after its backward pass",
+        evidence.share(seconds),
+        "do it once an epoch",
+        f"{number} operator calls after the backward pass update no parameter and take {duration(seconds)} of "
+        f"{duration(operators.plain)}",
         ("05", "Which part first?"),
     )
 
@@ -129,9 +152,7 @@ def _update(evidence):
     shapes = operators.parameter_shapes
 
     def is_update(call):
-        if call.part == OPTIMIZER:
-            return True
-        return call.part == UPDATE and call.shapes[:1] and call.shapes[0] in shapes and _is_elementwise(call.name)
+        return call.part == OPTIMIZER or (call.part == UPDATE and _is_update(call, shapes))
 
     number = sum(call.outer and is_update(call) for call in operators.calls)
     each = number / operators.parameters
@@ -150,8 +171,12 @@ def _update(evidence):
     )
 
 
-def _is_elementwise(name):
-    return name.removeprefix("aten::").removeprefix("_foreach_").rstrip("_") in ELEMENTWISE
+def _is_update(call, shapes):
+    """Whether it is an operator of the kind that updates parameters, on what has a parameter's shape, or on a list."""
+    name = call.name.removeprefix("aten::")
+    if name.startswith("_foreach_") or name.startswith("_fused_"):
+        return True
+    return bool(call.shapes[:1]) and call.shapes[0] in shapes and name.rstrip("_") in ELEMENTWISE
 
 
 def _samples(evidence):
