@@ -164,8 +164,7 @@ def printed_tensors():
 
     def step(batch):
         training.step(batch)
-        for name, parameter in training.net.named_parameters():
-            print(name, parameter, parameter.grad, file=file)
+        print(training.net[2].weight, training.net[2].weight.grad, file=file)
 
     return in_memory(), step, training.net, training.optimizer
 

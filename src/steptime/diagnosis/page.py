@@ -132,7 +132,7 @@ def _tries(diagnosis):
         return
     if diagnosis.healthy:
         evidence = diagnosis.evidence
-        yield "Healthy: nothing was found that would make a step 1.14 times as fast."
+        yield "Healthy: nothing was found that would make a step 1.18 times as fast."
         yield (
             f"  The computation is the limit: {duration(evidence.compute)} of {duration(evidence.step)}. What is left: "
             "another precision, torch.compile, another model (chapters 05 and 06)."

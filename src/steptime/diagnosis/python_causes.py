@@ -43,8 +43,12 @@ def python_findings(evidence):
 
 def python_seconds(evidence):
     """Seconds of a step that these findings speak of, if all are right."""
-    calls = evidence.calls
-    return calls.seconds(lambda it: _is_saving(it) or _is_printing(it)) + _rest_seconds(evidence) if calls else 0.0
+    return named_seconds(evidence) + _rest_seconds(evidence) if evidence.calls else 0.0
+
+
+def named_seconds(evidence):
+    """Seconds of a step in functions that save or print."""
+    return evidence.calls.seconds(lambda it: _is_saving(it) or _is_printing(it)) if evidence.calls else 0.0
 
 
 def _rest_seconds(evidence):

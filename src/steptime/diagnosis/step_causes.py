@@ -3,7 +3,7 @@
 from steptime.diagnosis.calls import grows
 from steptime.diagnosis.finding import Finding
 from steptime.diagnosis.operators import OPTIMIZER, UPDATE
-from steptime.diagnosis.python_causes import python_seconds, rest_finding
+from steptime.diagnosis.python_causes import named_seconds, python_seconds, rest_finding
 from steptime.machine import usable_cores
 from steptime.units import duration
 
@@ -52,7 +52,7 @@ def _after_backward(evidence):
         return call.part == UPDATE and not _is_update(call, operators.parameter_shapes)
 
     number = sum(call.outer and evaluates(call) for call in operators.calls)
-    seconds = operators.own(evaluates)
+    seconds = operators.own(evaluates) - named_seconds(evidence)  # printing a tensor calls operators too
     return Finding(
         "the step evaluates: it computes after its backward pass",
         evidence.share(seconds),
