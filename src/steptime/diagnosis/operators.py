@@ -41,14 +41,14 @@ class Operators:
     """The calls of one step, in the order they began, labels left out, with times as they are without a profiler.
 
     plain: seconds of an unprofiled step. between: seconds of it in which no operator runs: Python, and what calls
-    operators costs. optimizer: name of the torch.optim class whose step ran, or None. trace: the steptime.trace of all
-    recorded steps.
+    operators costs. optimizer: name of the torch.optim class whose step ran, or None; optimizer_seconds: how long its
+    step and zero_grad took. trace: the steptime.trace of all recorded steps.
     """
 
-    def __init__(self, calls, plain, between, optimizer, trace):
-        self.calls, self.plain, self.optimizer, self.trace = calls, plain, optimizer, trace
-        self._scale = plain / max(between + sum(call.own for call in calls), 1e-9)
-        self.between = self._scale * between
+    def __init__(self, seen, plain, trace):
+        self.calls, self.plain, self.optimizer, self.trace = seen.calls, plain, seen.optimizer, trace
+        self._scale = plain / max(seen.between + sum(call.own for call in self.calls), 1e-9)
+        self.between, self.optimizer_seconds = self._scale * seen.between, self._scale * seen.optimizing
 
     def own(self, chosen=lambda call: True):
         """Seconds of the step in the calls for which `chosen(call)` is true, and in none that they hold."""
@@ -126,21 +126,27 @@ def _operators(events, trace, plain):
     spans = [event for event in events if event.get("ph") == "X" and event.get("cat") in ("cpu_op", "user_annotation")]
     steps = sorted((event for event in spans if STEP.match(event["name"])), key=lambda event: event["dur"])
     seen = [_step(spans, step) for step in steps]
-    fastest, _, optimizer = seen[0]
-    names = [call.name for call in fastest]
+    names = [call.name for call in seen[0].calls]
     # Whoever interrupts a step only makes it longer, and not twice at one place: the least of each call is taken.
-    alike = [each for each in seen if [call.name for call in each[0]] == names]
-    own = [min(calls) for calls in zip(*([call.own for call in each[0]] for each in alike), strict=True)]
-    calls = [replace(call, own=least) for call, least in zip(fastest, own, strict=True)]
-    return Operators(calls, plain, min(each[1] for each in alike), optimizer, trace)
+    alike = [each for each in seen if [call.name for call in each.calls] == names]
+    own = [min(calls) for calls in zip(*([call.own for call in each.calls] for each in alike), strict=True)]
+    calls = [replace(call, own=least) for call, least in zip(seen[0].calls, own, strict=True)]
+    between, optimizing = (min(getattr(each, name) for each in alike) for name in ("between", "optimizing"))
+    return Operators(_Step(calls, between, seen[0].optimizer, optimizing), plain, trace)
+
+
+class _Step(NamedTuple):
+    """One recorded step: its Calls, seconds between them, the optimiser's name and its seconds."""
+
+    calls: list
+    between: float
+    optimizer: str | None
+    optimizing: float
 
 
 def _step(spans, step):
-    """(Calls, seconds between them, name of the optimiser) of one step."""
     start, end = step["ts"], step["ts"] + step["dur"]
     inside = [event for event in spans if start <= event["ts"] < end and event is not step]
-    optimizers = [event["name"] for event in inside if event["name"].startswith("Optimizer.step#")]
-    name = optimizers[0].removeprefix("Optimizer.step#").partition(".")[0] if optimizers else None
     calls, between = [], step["dur"] / 1e6
     for thread in {event["tid"] for event in inside}:
         found, outer = _calls([event for event in inside if event["tid"] == thread], thread == step["tid"])
@@ -150,11 +156,11 @@ def _step(spans, step):
     calls.sort(key=lambda call: call.start)
     last = max((call.start for call in calls if call.part == BACKWARD), default=float("inf"))
     after = [call.part == FORWARD and call.start > last for call in calls]
-    return (
-        [replace(call, part=UPDATE) if is_after else call for call, is_after in zip(calls, after, strict=True)],
-        max(0.0, between),
-        name,
-    )
+    placed = [replace(call, part=UPDATE) if is_after else call for call, is_after in zip(calls, after, strict=True)]
+    labels = [event for event in inside if event["name"].startswith("Optimizer.")]
+    names = [event["name"].partition("#")[2].partition(".")[0] for event in labels if ".step#" in event["name"]]
+    spent = sum(event["dur"] for event in labels) / 1e6 - _price() * sum(call.part == OPTIMIZER for call in calls)
+    return _Step(placed, max(0.0, between), names[0] if names else None, max(0.0, spent))
 
 
 def _calls(events, is_main):

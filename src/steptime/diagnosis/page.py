@@ -120,7 +120,7 @@ def _types(operators):
     names = {"float": "float32", "double": "float64", "c10::BFloat16": "bfloat16", "c10::Half": "float16"}
     seconds = {}
     for call in operators.calls:
-        for kind in set(call.types) & names.keys():
+        for kind in {kind for kind, shape in zip(call.types, call.shapes, strict=False) if shape} & names.keys():
             seconds[kind] = seconds.get(kind, 0.0) + call.own
     return ", ".join(names[kind] for kind in sorted(seconds, key=lambda kind: -seconds[kind])) or "no floats"
 

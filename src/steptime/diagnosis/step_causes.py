@@ -158,13 +158,13 @@ def _update(evidence):
     each = number / operators.parameters
     if each < MANY:
         return None
-    by_hand = not any(call.part == OPTIMIZER for call in operators.calls)
-    seconds = _cost(evidence, is_update)
-    who = f"torch.optim.{operators.optimizer}" if operators.optimizer else "an update by hand"
+    by_hand = _cost(evidence, lambda call: call.part == UPDATE and is_update(call))
+    seconds = operators.optimizer_seconds + by_hand
+    who = f"the optimiser {operators.optimizer}" if operators.optimizer else "an update by hand"
     return Finding(
         "an optimiser of many small operators",
         evidence.share(seconds),
-        "torch.optim's own with fused=True or foreach=True" if by_hand else "fused=True or foreach=True",
+        "one of torch.optim's with foreach=True, or with fused=True where it takes it",
         f"{who} calls {number} operators a step for {operators.parameters} parameter tensors and takes "
         f"{duration(seconds)} of {duration(operators.plain)}",
         CALL,
