@@ -108,7 +108,7 @@ def double_precision():
 
 def many_threads():
     torch.set_num_threads(8 * usable_cores())
-    return Training(network(256, 3)).with_loader(in_memory(batch_size=256))
+    return Training(network(128, 6)).with_loader(in_memory())
 
 
 def kept_losses():

@@ -75,6 +75,7 @@ def _saving(evidence):
         "write one every few minutes, or in a thread on a copy",
         f"a step spends {duration(seconds)} of {duration(evidence.plain)} in {_names(evidence, _is_saving)}",
         WHICH,
+        certain=True,
     )
 
 
@@ -86,6 +87,7 @@ def _printing(evidence):
         "log a few numbers, every hundredth step; keep whole tensors as arrays",
         f"a step spends {duration(seconds)} of {duration(evidence.plain)} in {_names(evidence, _is_printing)}",
         WHICH,
+        certain=True,
     )
 
 

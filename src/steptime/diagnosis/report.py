@@ -1,7 +1,7 @@
 """A diagnosis: what was seen of a step, what to try first, and a picture of where a step goes."""
 
 from steptime import bounds
-from steptime.diagnosis.finding import WORTH, ranked
+from steptime.diagnosis.finding import ranked
 from steptime.diagnosis.page import page
 from steptime.diagnosis.python_causes import python_findings
 from steptime.diagnosis.step_causes import size_finding, step_findings
@@ -78,6 +78,6 @@ def where(evidence):
 
 def _findings(evidence):
     of_step = [each for each in python_findings(evidence) + step_findings(evidence) if each]
-    fixed = sum(each.share for each in of_step if each.share >= WORTH)
+    fixed = sum(each.share for each in of_step if each.is_worth_it)
     last = size_finding(evidence, fixed)
     return ranked([*supply_findings(evidence), *of_step, *([last] if last else [])])

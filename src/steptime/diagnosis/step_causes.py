@@ -39,6 +39,7 @@ def _evaluation(evidence):
         f"{_passes(passes)} of {name} in each step without gradients or in evaluation mode, "
         f"{evidence.forwards.share('evaluated'):.0%} of the computation",
         ("05", "Which part first?"),
+        certain=True,
     )
 
 
@@ -49,7 +50,8 @@ def _after_backward(evidence):
         return None
 
     def evaluates(call):
-        return call.part == UPDATE and not _is_update(call, operators.parameter_shapes)
+        shapes = [shape for shape in call.shapes if shape]
+        return call.part == UPDATE and not set(shapes) <= operators.parameter_shapes
 
     number = sum(call.outer and evaluates(call) for call in operators.calls)
     seconds = operators.own(evaluates) - named_seconds(evidence)  # printing a tensor calls operators too
@@ -60,6 +62,7 @@ def _after_backward(evidence):
         f"{number} operator calls after the backward pass update no parameter and take {duration(seconds)} of "
         f"{duration(operators.plain)}",
         ("05", "Which part first?"),
+        certain=True,
     )
 
 
@@ -74,6 +77,7 @@ def _repeated(evidence):
         f"{_passes(passes)} of {name} in each step on an input that it has had in this step, "
         f"{evidence.forwards.share('repeated'):.0%} of the computation",
         ("02", "What do the operators do?"),
+        certain=True,
     )
 
 
@@ -107,6 +111,7 @@ def _recompiling(evidence):
         "torch.compile(dynamic=True), or pad the batches to a few shapes",
         f"{graphs} graphs in {steps} steps after the first, {duration(evidence.compiled.seconds / graphs)} each",
         ("05", "What does torch.compile capture?"),
+        certain=True,
     )
 
 
