@@ -164,7 +164,7 @@ def _update(evidence):
     if each < MANY:
         return None
     by_hand = _cost(evidence, lambda call: call.part == UPDATE and is_update(call))
-    seconds = operators.optimizer_seconds + by_hand
+    seconds = max(operators.optimizer_seconds, operators.seconds(OPTIMIZER)) + by_hand
     who = f"the optimiser {operators.optimizer}" if operators.optimizer else "an update by hand"
     return Finding(
         "an optimiser of many small operators",
