@@ -40,9 +40,12 @@ def _waiting(evidence):
 
 
 def _is_behind(evidence):
-    """Whether so many workers are too slow on paper too. Where they are not, they wait for a core, not for data."""
+    """Whether so many workers are too slow by the overlap bound too: t_d / w above t_c.
+
+    Where they are not, what is waited for is a core that others had, or the way of the batch between processes.
+    """
     supply = evidence.supply
-    return not evidence.serial or evidence.serial.wait > 0.7 * supply.workers * evidence.compute
+    return not evidence.serial or evidence.serial.wait > supply.workers * evidence.compute
 
 
 def _latency(evidence):
