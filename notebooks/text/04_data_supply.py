@@ -77,8 +77,9 @@ class Training:
 # %%
 training = Training()
 loader = watch(DataLoader(texts, batch_size=64, shuffle=True))
-for batch in loader:
-    training(batch)
+for epoch in range(3):
+    for batch in loader:
+        training(batch)
 loader.log
 
 # %%
