@@ -28,8 +28,9 @@ def main(arguments):
         notebook = run(chapter.read_text(), chapter.notebooks)
         if errors(notebook):
             return f"{chapter.name} is not stored, because it raised {errors(notebook)[0]}"
-        if any(line.startswith("cannot tell") for line in printed(notebook.cells[-1]).splitlines()):
-            return f"{chapter.name} is not stored, because a claim says cannot tell: try again on a quieter machine."
+        doubtful = [line for line in printed(notebook.cells[-1]).splitlines() if line.startswith("cannot tell")]
+        if doubtful:
+            return f"{chapter.name} is not stored, because a claim says {doubtful[0]}: try again on a quieter machine."
         try:
             store(notebook, chapter)
         except OSError as problem:
