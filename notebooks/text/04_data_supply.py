@@ -77,7 +77,7 @@ class Training:
 # %%
 training = Training()
 loader = watch(DataLoader(texts, batch_size=64, shuffle=True))
-for epoch in range(3):
+for _ in range(3):
     for batch in loader:
         training(batch)
 loader.log
