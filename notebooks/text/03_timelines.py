@@ -707,7 +707,7 @@ claim_on("CUDA", "a label of annotate is an NVTX range", a_label_is_a_range)
 
 # %%
 def jobs(*loads, rest=0.020, steps=30):
-    """(ms of all steps, ms of their loading) of a job for each load; their steps take turns."""
+    """(ms of all steps, ms of loading) of a job for each load; their steps take turns."""
     with Recorder() as recorder:
         for load in loads * steps:
             with annotate(f"load {load}"):

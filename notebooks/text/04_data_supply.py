@@ -358,7 +358,7 @@ busy = float(np.median(core_times))
 duration(busy)
 
 # %% [markdown]
-# One source computes that long for each batch. Another waits six times as long and hardly computes. Nothing trains here:
+# One source computes that long for each batch. Another waits twelve times as long and hardly computes. Nothing trains here:
 # we only want the batches. How many times faster than no worker are two, and how many times faster are twice as many
 # workers as cores? Guess for both sources.
 
@@ -375,7 +375,7 @@ def log_of(source, workers):
 # %%
 kinds = {
     "computing": pictures,
-    "waiting": sources.Remote(sources.Shards(data / "shards"), latency=6 * busy),
+    "waiting": sources.Remote(sources.Shards(data / "shards"), latency=12 * busy),
 }
 counts = sorted({0, 2, many})
 logs = {
