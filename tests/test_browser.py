@@ -21,7 +21,6 @@ KERNEL = "jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.statu
 CODE_CELLS = "jupyterapp.shell.currentWidget.content.widgets.filter(cell => cell.model.type === 'code')"
 READ_CELLS = f"() => {CODE_CELLS}.map(cell => cell.model.toJSON())"
 UNRUN = f"() => {CODE_CELLS}.flatMap((cell, place) => cell.model.executionCount === null ? [place] : [])"
-TOGETHER = 2  # chapters at once, as with two readers: their claims have to hold beside each other
 
 
 @pytest.fixture(scope="module")
@@ -86,86 +85,27 @@ def wait_for(address, server, log, seconds=60):
             time.sleep(0.2)
 
 
-@pytest.fixture(scope="module")
-def read(browser, served, request):
-    """{the name of a chapter: the Reader who ran it}, for all chapters that are tested, TOGETHER at a time."""
-    asked = {item.callspec.params["chapter"] for item in request.session.items if is_a_reading(item)}
-    waiting, reading, done = sorted(asked, key=lambda chapter: chapter.name), [], {}
-    while waiting or reading:
-        while waiting and len(reading) < TOGETHER:
-            reading.append(Reader(waiting.pop(0), browser, served))
-        for reader in [reader for reader in reading if reader.is_done()]:
-            reading.remove(reader)
-            done[reader.chapter.name] = reader
-        time.sleep(0.5)
-    return done
-
-
-def is_a_reading(item):
-    return getattr(item, "function", None) is test_a_reader_sees_every_claim_hold  # cells of notebooks have none
-
-
-class Reader:
-    """Somebody who opens a chapter, clears it, lest a stored run pass for a new one, and runs all of it.
-
-    problem: what kept it from running to its end, or None. cells: of code, with their outputs, once it is done.
-    asked: how many messages ask for an answer. elsewhere: the addresses that were requested from other hosts.
-    """
-
-    def __init__(self, chapter, browser, served, seconds=240):
-        self.chapter, self.problem, self.cells, self.asked, self.elsewhere = chapter, None, [], 0, []
-        self._page = page = browser.new_page(viewport={"width": 1400, "height": 1000})
-        page.on("request", lambda asked: self.elsewhere.append(asked.url) if is_elsewhere(asked.url, served) else None)
-        page.goto(f"{served}/lab/tree/notebooks/{chapter.name}.ipynb?token={TOKEN}")
-        clear(page)
-        self._end = time.monotonic() + seconds
-
-    def is_done(self):
-        """Look once; whoever has begun nothing yet, since an order was lost, gives it again."""
-        unrun, state = self._page.evaluate(UNRUN), self._page.evaluate(f"() => {KERNEL}")
-        if unrun and time.monotonic() < self._end:
-            if unrun[0] == 0 and state == "idle":
-                self._page.evaluate("() => { jupyterapp.commands.execute('notebook:run-all-cells') }")
-                self._page.wait_for_timeout(2_000)
-            return False
-        if unrun:
-            self.problem = f"The code cells {unrun} have not run; the kernel is {state}."
-        elif state != "idle" and time.monotonic() < self._end:
-            return False
-        self.cells = self._page.evaluate(READ_CELLS)
-        self.asked = self._page.locator(".Toastify__toast").count()
-        self._page.evaluate("() => jupyterapp.shell.currentWidget.sessionContext.shutdown()")
-        self._page.close()
-        return True
-
-
-def clear(page):
-    """Clear the open notebook; on a busy machine the order can come before the notebook can take it."""
-    page.wait_for_function(f"() => {KERNEL} === 'idle'", timeout=60_000)
-    page.evaluate("""() => Promise.all([jupyterapp.restored, jupyterapp.shell.currentWidget.context.ready,
-        jupyterapp.shell.currentWidget.sessionContext.ready])""")
-    for _ in range(20):
-        page.evaluate("() => jupyterapp.commands.execute('notebook:clear-all-cell-outputs')")
-        if len(page.evaluate(UNRUN)) == page.evaluate(f"() => {CODE_CELLS}.length"):
-            return
-        page.wait_for_timeout(500)
-    pytest.fail("The notebook cannot be cleared.")
-
-
 @pytest.mark.parametrize("chapter", all_chapters(), ids=lambda chapter: chapter.name)
-def test_a_reader_sees_every_claim_hold(chapter, read):
-    reader = read[chapter.name]
-    assert not reader.problem
-    outputs = [output for cell in reader.cells for output in cell["outputs"]]
+def test_a_reader_sees_every_claim_hold(chapter, browser, served):
+    page = browser.new_page(viewport={"width": 1400, "height": 1000})
+    elsewhere = []
+    page.on("request", lambda request: elsewhere.append(request.url) if is_elsewhere(request.url, served) else None)
+    page.goto(f"{served}/lab/tree/notebooks/{chapter.name}.ipynb?token={TOKEN}")
+    run_all(page)
+    cells = page.evaluate(READ_CELLS)
+    assert not page.locator(".Toastify__toast").count()  # nothing asks the reader for anything
+    page.evaluate("() => jupyterapp.shell.currentWidget.sessionContext.shutdown()")  # its memory, for the next one
+    page.close()
+    outputs = [output for cell in cells for output in cell["outputs"]]
     assert not [output for output in outputs if output["output_type"] == "error"]
     warned = "".join("".join(output["text"]) for output in outputs if output.get("name") == "stderr")
     assert not warned.strip()  # a progress bar that came and went leaves blanks
     claims = [text for cell in code_cells(chapter.read_text().cells) for text in claim_texts(cell.source)]
-    verdicts = "".join("".join(output["text"]) for output in reader.cells[-1]["outputs"]).splitlines()
+    verdicts = "".join("".join(output["text"]) for output in cells[-1]["outputs"]).splitlines()
     assert verdicts[:-1] == [f"True   {text}" for text in claims]
     stored = code_cells(chapter.read_notebook().cells)
     assert pictures(outputs) == pictures(output for cell in stored for output in cell.outputs)
-    assert not reader.asked and not reader.elsewhere
+    assert not elsewhere
 
 
 def pictures(outputs):
@@ -183,3 +123,27 @@ def test_the_book_opens_on_its_first_page(browser, served):
 
 def is_elsewhere(url, served):
     return not url.startswith((served, served.replace("http", "ws", 1), "data:", "blob:"))
+
+
+def run_all(page, seconds=240):
+    """Clear the open notebook, so that no stored run passes for a new one, then run all of it and wait until it is."""
+    page.wait_for_function(f"() => {KERNEL} === 'idle'", timeout=60_000)
+    page.evaluate("""() => Promise.all([jupyterapp.restored, jupyterapp.shell.currentWidget.context.ready,
+        jupyterapp.shell.currentWidget.sessionContext.ready])""")
+    for _ in range(20):  # on a busy machine an order can come before the notebook can take it
+        page.evaluate("() => jupyterapp.commands.execute('notebook:clear-all-cell-outputs')")
+        if len(page.evaluate(UNRUN)) == page.evaluate(f"() => {CODE_CELLS}.length"):
+            break
+        page.wait_for_timeout(500)
+    else:
+        pytest.fail("The notebook cannot be cleared.")
+    end, state = time.monotonic() + seconds, None
+    while unrun := page.evaluate(UNRUN):
+        if time.monotonic() > end:
+            pytest.fail(f"After {seconds} s the code cells {unrun} have not run; the kernel is {state}.")
+        state = page.evaluate(f"() => {KERNEL}")
+        if unrun[0] == 0 and state == "idle":  # nothing has begun: the order was lost, so a reader gives it again
+            page.evaluate("() => { jupyterapp.commands.execute('notebook:run-all-cells') }")
+            page.wait_for_timeout(2_000)
+        page.wait_for_timeout(500)
+    page.wait_for_function(f"() => {KERNEL} === 'idle'", timeout=seconds * 1000)

@@ -706,20 +706,20 @@ claim_on("CUDA", "a label of annotate is an NVTX range", a_label_is_a_range)
 
 
 # %%
-def jobs(*loads, rest=0.020, steps=30):
-    """(ms of all steps, ms of loading) of a job for each load; their steps take turns."""
+def jobs(*loads, rest=0.020, times=30):
+    """(median ms of the whole, of its loading) of a job for each load; the jobs take turns."""
     with Recorder() as recorder:
-        for load in loads * steps:
-            with annotate(f"load {load}"):
+        for load in loads * times:
+            with annotate("load"):
                 sleep(load)
+            recorder.step()  # a step is half of a job here
             with annotate("compute"):
                 sleep(rest)
             recorder.step()
-    seen = read_back(recorder)
-    spent = {row.name: row.total_us / 1e3 for row in seen.operators}
-    steps_of = [seen.steps[place :: len(loads)] for place in range(len(loads))]
-    whole = [sum(step.ms for step in steps) for steps in steps_of]
-    return zip(whole, [spent[f"load {load}"] for load in loads])
+    halves = [step.ms for step in read_back(recorder).steps]
+    halves = np.reshape(halves, (times, len(loads), 2))
+    whole, loading = np.median(halves.sum(axis=2), axis=0), np.median(halves[:, :, 0], axis=0)
+    return zip(whole.tolist(), loading.tolist())
 
 
 # %%
