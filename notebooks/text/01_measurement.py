@@ -261,7 +261,7 @@ def step_by_lines():
     return np.diff(times)
 
 
-lines = [step_by_lines() for _ in range(30)]
+lines = [step_by_lines() for _ in range(60)]
 for line, seconds in zip(("launch", "launch", "read one number"), np.median(lines, axis=0)):
     print(f"{line:<16} {duration(seconds)}")
 
