@@ -53,8 +53,15 @@ def differences(chapter):
 def store(notebook, chapter):
     """Write an executed notebook, less what changes from run to run and says nothing, sealed against later edits."""
     notebook.metadata.pop("language_info", None)
+    for cell in code_cells(notebook.cells):
+        cell.outputs = [output for output in cell.outputs if not is_blank(output)]
     notebook.metadata["steptime"] = {"outputs": seal(notebook)}
     nbformat.write(notebook, chapter.notebook)
+
+
+def is_blank(output):
+    """True for what a progress bar leaves when it is over: blanks, which Lab shows as an empty red stripe."""
+    return output.output_type == "stream" and not output.text.strip()
 
 
 def seal(notebook):
