@@ -16,14 +16,14 @@ install:  ## make .venv with all the book needs (PYTHON=python3.13 chooses which
 lab: install  ## open the book in JupyterLab (PORT=8890 chooses the port)
 	@$(BOOK) -m book.lab $(PORT)
 
-test: install lint  ## run everything: helper, rules, sabotages and every chapter (CHAPTER=01: one chapter)
+test: install lint  ## run the helper's tests, the rules and every chapter (CHAPTER=01: one chapter)
 	@$(BOOK) -m pytest --chapter=$(CHAPTER)
 
 refresh: install  ## run the chapters whose text changed and store their outputs (CHAPTER=01: that one anyway)
 	@$(BOOK) -m book.refresh $(CHAPTER)
 
 sabotage: install  ## break what each claim says and see it turn False (CHAPTER=01: one chapter)
-	@$(BOOK) -m pytest tests/test_sabotage.py -v --chapter=$(CHAPTER)
+	@$(BOOK) -m pytest tests/test_sabotage.py -v -m sabotage --chapter=$(CHAPTER)
 
 steady: install  ## run chapters RUNS=4 times in all, half of it beside noisy neighbours, and table the claims
 	@$(BOOK) -m book.steady --runs=$(or $(RUNS),4) --chapter=$(CHAPTER)

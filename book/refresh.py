@@ -28,8 +28,9 @@ def main(arguments):
         notebook = run(chapter.read_text(), chapter.notebooks)
         if errors(notebook):
             return f"{chapter.name} is not stored, because it raised {errors(notebook)[0]}"
-        if any(line.startswith("cannot tell") for line in printed(notebook.cells[-1]).splitlines()):
-            return f"{chapter.name} is not stored, because a claim says cannot tell: try again on a quieter machine."
+        doubtful = [line for line in printed(notebook.cells[-1]).splitlines() if line.startswith("cannot tell")]
+        if doubtful:
+            return f"{chapter.name} is not stored, because a claim says {doubtful[0]}: try again on a quieter machine."
         try:
             store(notebook, chapter)
         except OSError as problem:
@@ -52,8 +53,15 @@ def differences(chapter):
 def store(notebook, chapter):
     """Write an executed notebook, less what changes from run to run and says nothing, sealed against later edits."""
     notebook.metadata.pop("language_info", None)
+    for cell in code_cells(notebook.cells):
+        cell.outputs = [output for output in cell.outputs if not is_blank(output)]
     notebook.metadata["steptime"] = {"outputs": seal(notebook)}
     nbformat.write(notebook, chapter.notebook)
+
+
+def is_blank(output):
+    """True for what a progress bar leaves when it is over: blanks, which Lab shows as an empty red stripe."""
+    return output.output_type == "stream" and not output.text.strip()
 
 
 def seal(notebook):

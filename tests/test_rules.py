@@ -71,6 +71,13 @@ def breaches(chapter):
     return {rule.__name__: list(rule(chapter)) for rule in RULES if list(rule(chapter))}
 
 
+def test_what_a_progress_bar_leaves_is_not_stored(chapter):
+    notebook = chapter.read_notebook()
+    notebook.cells[1].outputs = [nbformat.v4.new_output("stream", name="stderr", text="\r      \r")]
+    store(notebook, chapter)
+    assert not chapter.read_notebook().cells[1].outputs and not breaches(chapter)
+
+
 def rewrite(chapter, old, new):
     """Change the text alone."""
     text = chapter.text.read_text(encoding="utf-8")
