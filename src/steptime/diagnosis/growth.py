@@ -37,13 +37,13 @@ def see_growth(function, steps):
 
 def _recorded(function, calls):
     """Bytes that so many calls ask for and do not free."""
-    from steptime.allocations import _silent, record
+    from steptime.allocations import record, silent
 
     def act():
         for _ in range(calls):
             function()
 
-    with _silent():  # memory that is older than the record is complained of when it is freed
+    with silent():  # memory that is older than the record is complained of when it is freed
         return sum(size for _, size in record(act))
 
 

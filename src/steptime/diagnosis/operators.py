@@ -97,13 +97,13 @@ def see_operators(function, times, plain):
     import torch
     from torch.profiler import ProfilerActivity, profile, schedule
 
-    from steptime.allocations import _silent
+    from steptime.allocations import silent
 
     activities = [ProfilerActivity.CPU] + [ProfilerActivity.CUDA] * torch.cuda.is_initialized()
     plan = schedule(wait=0, warmup=1, active=times, repeat=1)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "trace.json"
-        with _silent():
+        with silent():
             profiler = profile(
                 activities=activities,
                 record_shapes=True,
@@ -221,7 +221,7 @@ def _calibrated():
     import torch
     from torch.profiler import ProfilerActivity, profile
 
-    from steptime.allocations import _silent
+    from steptime.allocations import silent
 
     one = torch.ones(1)
 
@@ -233,9 +233,9 @@ def _calibrated():
 
     plain = min(seconds() for _ in range(50))
     profiler = profile(activities=[ProfilerActivity.CPU], record_shapes=True)
-    with _silent():
+    with silent():
         profiler.start()
     profiled = min(seconds() for _ in range(50))
-    with _silent():
+    with silent():
         profiler.stop()
     return plain, max(0.0, profiled - plain)

@@ -32,7 +32,7 @@ def diagnose(loader, step, model=None, optimizer=None, seconds=20.0):
     batch or returns before its work is done. Raises Unfinished, with what was measured so far, where loader or
     step raise.
     """
-    from steptime.diagnosis.evidence import Gathering, NotSeen, StepRaised
+    from steptime.diagnosis.gathering import Gathering, NotSeen, StepRaised
     from steptime.diagnosis.report import Diagnosis
     from steptime.diagnosis.restore import as_it_was
     from steptime.diagnosis.supplied import LoaderRaised
