@@ -13,6 +13,8 @@ nb_execution_mode = "off"
 myst_enable_extensions = ["attrs_block", "attrs_inline", "colon_fence"]
 
 html_theme = "sphinx_book_theme"
+html_favicon = "static/icon.svg"
+html_context = {"default_mode": "auto"}  # light or dark, as the reader's system is
 html_title = "Step Time"
 html_static_path = ["static"]
 html_css_files = ["book.css"]
@@ -22,6 +24,7 @@ html_show_sourcelink = False
 html_show_sphinx = False
 html_theme_options = {
     "use_download_button": False,
+    "navbar_persistent": [],  # the search button stands in the sidebar
     "home_page_in_toc": True,
     "show_toc_level": 2,
     "pygments_light_style": "a11y-high-contrast-light",
