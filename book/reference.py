@@ -1,4 +1,4 @@
-"""The helper's public names as a page, read from its source: nothing is imported, so neither torch nor NumPy is needed.
+"""The helper's public names as a page, read from its source: nothing is imported, so torch need not be there.
 
 Public is what the chapters import from a module of `steptime`, or what `steptime` itself exports; of such a module every
 name that does not begin with an underscore and says what it is.
@@ -34,7 +34,11 @@ def public_modules(chapters):
 
 def _module(name):
     tree = _parse(name)
-    parts = [f"## steptime.{name}\n", _prose(ast.get_docstring(tree)), f":::{{py:currentmodule}} steptime.{name}\n:::\n"]
+    parts = [
+        f"## steptime.{name}\n",
+        _prose(ast.get_docstring(tree)),
+        f":::{{py:currentmodule}} steptime.{name}\n:::\n",
+    ]
     homes = {of: home for of, home in _imports(tree).items() if of in _exports(tree)}
     others = [node for of, home in homes.items() for node in _parse(home).body if getattr(node, "name", "") == of]
     parts += [_entry(node, _parse(homes.get(node.name, name))) for node in [*tree.body, *others] if _is_public(node)]
@@ -57,7 +61,9 @@ def _exports(tree):
 
 def _imports(tree):
     """{name: the module of the helper, without `steptime`, that it is imported from}; an empty one for modules."""
-    nodes = [node for node in tree.body if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("steptime")]
+    nodes = [
+        node for node in tree.body if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("steptime")
+    ]
     return {alias.name: node.module.removeprefix("steptime").lstrip(".") for node in nodes for alias in node.names}
 
 

@@ -4,12 +4,12 @@ The pages' sources are laid out in build/pages, as Sphinx wants them; what it ma
 """
 
 import base64
-import html
 import re
 import shutil
 import struct
 import subprocess
 import sys
+from functools import cache
 
 import nbformat
 
@@ -114,7 +114,7 @@ def verdicts(chapter, notebook):
     rows = [VERDICT.fullmatch(line).groups() for line in lines if VERDICT.fullmatch(line)]
     where = {}
     for number, section in enumerate(sections(notebook)[1], start=1):
-        where |= {text: number for text in section.claims}
+        where |= dict.fromkeys(section.claims, number)
         said = "\n".join(printed(cell) for cell in code_cells(section.cells))
         for verdict, text in NOT_RUN.findall(said):
             rows.append((verdict, text))
@@ -154,6 +154,7 @@ def plain(text):
     return re.sub(r"([\\`*_\[\]<>|#$~{}])", r"\\\1", text)
 
 
+@cache
 def title(chapter):
     """What stands in a chapter's first line."""
     return re.match(r"# (.+)", chapter.read_notebook().cells[0].source)[1]
@@ -183,7 +184,7 @@ def signs_table(chapters):
             for row in table.splitlines()[2:] if found else ():
                 if not row.startswith("|"):
                     break
-                rows.append(f"{row} [{title(chapter)}](#{label(chapter, number)}) |")
+                rows.append(f"{row} [{chapter.number} {title(chapter)}](#{label(chapter, number)}) |")
     table = "\n".join([f"{SIGNS} where |", "| --- | --- | --- | --- |", *rows])
     return re.sub(r"chapter (\d\d)", lambda m: f"[chapter {m[1]}]({known[m[1]].name}.ipynb)", table)
 

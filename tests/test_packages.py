@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from itertools import chain
 
 import yaml
 
@@ -22,7 +23,7 @@ def project():
 
 def wanted():
     extras = project()["optional-dependencies"]
-    return dict(map(requirement, project()["dependencies"] + sum(extras.values(), [])))
+    return dict(map(requirement, chain(project()["dependencies"], *extras.values())))
 
 
 def test_conda_gets_the_same_packages():
