@@ -1,6 +1,6 @@
 """The helper's public names as a page, read from its source: nothing is imported, so torch need not be there.
 
-Public is what the chapters import from a module of `steptime`, or what `steptime` itself exports; of such a module every
+Public is what the chapters import from a module of `steptime`, or what `steptime` itself exports; of such a module each
 name that does not begin with an underscore and says what it is.
 """
 

@@ -125,7 +125,7 @@ def verdicts(chapter, notebook):
             ":::::{container} verdicts",
             f"[This notebook](path:stored/{chapter.name}.ipynb) was run on {machine(notebook)}.",
             "[Run it on yours](#run-it): its times will differ there.\n",
-            f"<details open><summary>{summary}</summary>\n",
+            f"<details open><summary>{summary.replace('this', 'that')}</summary>\n",
             "| verdict | claim |\n| --- | --- |",
             *table,
             "\n</details>\n",
