@@ -4,7 +4,7 @@
 PYTHON ?= python3
 BOOK := .venv/bin/python
 
-.PHONY: help install lab test refresh sabotage steady traces lint
+.PHONY: help install lab test html refresh sabotage steady traces lint
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -19,6 +19,9 @@ lab: install  ## open the book in JupyterLab (PORT=8890 chooses the port)
 test: install lint  ## run the helper's tests, the rules and every chapter (CHAPTER=01: one chapter)
 	@$(BOOK) -m pytest --chapter=$(CHAPTER)
 
+html: install  ## make pages for the web from the stored notebooks, in build/html
+	@$(BOOK) -m book.web
+
 refresh: install  ## run the chapters whose text changed and store their outputs (CHAPTER=01: that one anyway)
 	@$(BOOK) -m book.refresh $(CHAPTER)
 
@@ -28,8 +31,9 @@ sabotage: install  ## break what each claim says and see it turn False (CHAPTER=
 steady: install  ## run chapters RUNS=4 times in all, half of it beside noisy neighbours, and table the claims
 	@$(BOOK) -m book.steady --runs=$(or $(RUNS),4) --chapter=$(CHAPTER)
 
-traces: install  ## record the small traces that chapter 03 reads again
+traces: install  ## record the small traces that chapter 03 reads again, and draw the opening picture from them
 	@$(BOOK) -m book.traces
+	@$(BOOK) -m book.picture
 
 lint: install  ## check the code's style
 	@$(BOOK) -m ruff check --quiet .

@@ -9,6 +9,8 @@ import nbformat
 from book.chapters import code_cells, find_chapters
 from book.run import errors, printed, run
 
+ASK_MACHINE = "from steptime import machine\nprint(machine.card())"
+
 
 def main(arguments):
     """Refresh; `arguments` may hold a chapter's number."""
@@ -25,14 +27,17 @@ def main(arguments):
         if not asked and chapter.notebook.exists() and not differences(chapter):
             continue
         print(f"running {chapter.name}", flush=True)
-        notebook = run(chapter.read_text(), chapter.notebooks)
+        notebook = chapter.read_text()
+        notebook.cells.append(nbformat.v4.new_code_cell(ASK_MACHINE))
+        run(notebook, chapter.notebooks)
+        card = printed(notebook.cells.pop())
         if errors(notebook):
             return f"{chapter.name} is not stored, because it raised {errors(notebook)[0]}"
         doubtful = [line for line in printed(notebook.cells[-1]).splitlines() if line.startswith("cannot tell")]
         if doubtful:
             return f"{chapter.name} is not stored, because a claim says {doubtful[0]}: try again on a quieter machine."
         try:
-            store(notebook, chapter)
+            store(notebook, chapter, card)
         except OSError as problem:
             return f"{chapter.name} is not stored: {problem}."
     return 0
@@ -50,12 +55,15 @@ def differences(chapter):
     ]
 
 
-def store(notebook, chapter):
-    """Write an executed notebook, less what changes from run to run and says nothing, sealed against later edits."""
+def store(notebook, chapter, card):
+    """Write an executed notebook, less what changes from run to run and says nothing, sealed against later edits.
+
+    card: the machine that ran it, as `machine.card` shows it; the web pages tell it.
+    """
     notebook.metadata.pop("language_info", None)
     for cell in code_cells(notebook.cells):
         cell.outputs = [output for output in cell.outputs if not is_blank(output)]
-    notebook.metadata["steptime"] = {"outputs": seal(notebook)}
+    notebook.metadata["steptime"] = {"outputs": seal(notebook), "machine": card}
     nbformat.write(notebook, chapter.notebook)
 
 

@@ -1,6 +1,5 @@
 """A chapter as its reader meets it: JupyterLab as `make lab` starts it, in Chromium, cleared and run from the top."""
 
-import os
 import shutil
 import subprocess
 import time
@@ -8,33 +7,15 @@ import urllib.request
 from contextlib import contextmanager
 
 import pytest
-from playwright.sync_api import Error, sync_playwright
 
 from book.chapters import ROOT, all_chapters, claim_texts, code_cells
 from book.lab import choose_port, command, environment
 
 TOKEN = "a-reader"
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-QUIET = ["--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
-QUIET += ["--disable-component-update", "--disable-sync"]
 KERNEL = "jupyterapp.shell.currentWidget?.sessionContext?.session?.kernel?.status"
 CODE_CELLS = "jupyterapp.shell.currentWidget.content.widgets.filter(cell => cell.model.type === 'code')"
 READ_CELLS = f"() => {CODE_CELLS}.map(cell => cell.model.toJSON())"
 UNRUN = f"() => {CODE_CELLS}.flatMap((cell, place) => cell.model.executionCount === null ? [place] : [])"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with sync_playwright() as playwright:
-        found = next(filter(None, map(shutil.which, NAMES)), None)
-        root = hasattr(os, "geteuid") and os.geteuid() == 0
-        try:
-            chromium = playwright.chromium.launch(executable_path=found, args=QUIET + ["--no-sandbox"] * root)
-        except Error as problem:
-            said = f"no Chromium here to open the book in: {str(problem).splitlines()[0]}"
-            pytest.fail(said) if os.environ.get("CI") else pytest.skip(said)
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture(scope="module")

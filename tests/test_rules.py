@@ -48,7 +48,7 @@ claims.close()
 def executed(tmp_path_factory):
     """The small chapter, run once: its text and its notebook as they are stored."""
     chapter = write(tmp_path_factory.mktemp("executed"), TEXT)
-    store(run(chapter.read_text(), chapter.notebooks), chapter)
+    store(run(chapter.read_text(), chapter.notebooks), chapter, card="processor  a fast one")
     return chapter.notebook.read_text(encoding="utf-8")
 
 
