@@ -4,10 +4,10 @@
 PYTHON ?= python3
 BOOK := .venv/bin/python
 
-.PHONY: help install lab test html refresh sabotage steady traces lint
+.PHONY: help install lab test html test-html refresh sabotage steady traces lint
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
 
 install:  ## make .venv with all the book needs (PYTHON=python3.13 chooses which Python)
 	@command -v $(PYTHON) > /dev/null || { echo "There is no $(PYTHON) here: install Python 3.11 or newer, then run make again."; exit 1; }
@@ -21,6 +21,9 @@ test: install lint  ## run the helper's tests, the rules and every chapter (CHAP
 
 html: install  ## make pages for the web from the stored notebooks, in build/html
 	@$(BOOK) -m book.web
+
+test-html: install  ## make those pages and open each in a browser, in two themes and widths
+	@$(BOOK) -m pytest tests/test_web.py -m web
 
 refresh: install  ## run the chapters whose text changed and store their outputs (CHAPTER=01: that one anyway)
 	@$(BOOK) -m book.refresh $(CHAPTER)

@@ -19,6 +19,8 @@ from book.chapters import ROOT, code_cells, find_chapters
 from book.run import printed
 from steptime import machine
 
+pytestmark = pytest.mark.web
+
 SECONDS = 60  # for the whole site
 THEMES, WIDTHS = ("light", "dark"), (390, 1_300)
 # A token of code looks the same wherever it stands: axe gets one of each kind, or it takes minutes.
