@@ -1,0 +1,114 @@
+"""Check the problem sets themselves: what the solution gets, an empty submission, wrong ones, and such as misbehave.
+
+tests/submissions/NAME*.toml says of each submission which tests of the set NAME it has to lose.
+"""
+
+import argparse
+import secrets
+import sys
+import tempfile
+import tomllib
+from dataclasses import dataclass, field
+
+import nbformat
+from nbformat.v4 import new_code_cell
+
+from classroom import ROOT
+from classroom.course import Course
+from classroom.grade import log_to
+from classroom.rebuild import name_of
+from classroom.sets import PUBLIC, find_sets
+
+FOLDER = ROOT / "tests" / "submissions"
+LOG = ROOT / "build" / "check-sets.log"
+EVERYTHING = "everything"
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A way to answer a set.
+
+    loses: the names of the tests whose points it must not get, or EVERYTHING. solved: whether its answers are the
+    solution's, or left out, where `cells` has no other. cells: what becomes of cells of the set, by their names.
+    without: the cells deleted. added: a cell of its own, put first.
+    """
+
+    name: str
+    loses: list | str
+    solved: bool = True
+    cells: dict = field(default_factory=dict)
+    without: list = field(default_factory=list)
+    added: str = ""
+
+    def notebook(self, source, released):
+        """What is handed in. source, released: the set with its solutions, and as it is handed out."""
+        notebook = nbformat.from_dict(source if self.solved else released)
+        notebook.cells = [cell for cell in notebook.cells if name_of(cell) not in self.without]
+        for cell in notebook.cells:
+            cell.source = self.cells.get(name_of(cell), cell.source)
+        if self.added:
+            notebook.cells.insert(0, new_code_cell(self.added))
+        return notebook
+
+
+SOLUTION = Submission("the solution", [])
+EMPTY = Submission("as it was handed out", EVERYTHING, solved=False)
+
+
+def submissions_of(problems):
+    """The submissions that tests/submissions says of a set."""
+    for path in sorted(FOLDER.glob(f"{problems.name}*.toml")):
+        for entry in tomllib.loads(path.read_text(encoding="utf-8"))["submission"]:
+            yield Submission(**entry)
+
+
+def main(arguments):
+    """Grade them all, in the public variant and some in one of chance; 1 where one got another mark than it has to."""
+    parser = argparse.ArgumentParser(prog="make check-sets", description=__doc__)
+    parser.add_argument("--set", default="", help="the number of one set; all without it")
+    parser.add_argument("--only", default="", help="submissions whose names hold this text")
+    asked = parser.parse_args(arguments)
+    try:
+        sets = find_sets(asked.set)
+    except ValueError as problem:
+        return str(problem)
+    LOG.parent.mkdir(exist_ok=True)
+    log_to(LOG)
+    wrong = 0
+    for problems in sets:
+        for seed, submissions in (
+            (PUBLIC, [SOLUTION, EMPTY, *submissions_of(problems)]),
+            (secrets.token_hex(4), [SOLUTION, EMPTY]),
+        ):
+            print(f"{problems.name}, variant {seed}", flush=True)
+            wanted = [submission for submission in submissions if asked.only in submission.name]
+            for submission, sentence in checked(problems, seed, wanted):
+                wrong += bool(sentence)
+                print(f"{submission.name:<72} {sentence or 'as it has to be'}", flush=True)
+    return int(wrong > 0)
+
+
+def checked(problems, seed, submissions):
+    """(submission, what is wrong with its mark, in one sentence, or "") of each."""
+    with tempfile.TemporaryDirectory(prefix="course-") as folder:
+        course = Course(folder)
+        released = nbformat.read(course.add(problems, seed), as_version=4)
+        for number, submission in enumerate(submissions):
+            student = f"student-{number:02}"
+            course.submit(problems, student, submission.notebook(problems.notebook(seed), released))
+            if course.grade(problems, student) is None:
+                yield submission, f"it cannot be graded: see {LOG.relative_to(ROOT)}"
+                continue
+            yield submission, amiss(submission, course.points(problems, student))
+
+
+def amiss(submission, points):
+    """What is wrong with the points of a submission, in one sentence, or an empty text."""
+    lost = [name for name, (got, most) in points.items() if got < most]
+    loses = list(points) if submission.loses == EVERYTHING else submission.loses
+    words = [f"keeps {name}" for name in loses if name not in lost] + [f"loses {n}" for n in lost if n not in loses]
+    return ", ".join(words)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
