@@ -1,10 +1,10 @@
 # Step Time. `make` without a target lists what there is.
-# CHAPTER=01 narrows a target to one chapter; PORT, RUNS and PYTHON are explained where they are listed.
+# CHAPTER=01 narrows a target to one chapter; what else there is to set is said where it is listed.
 
 PYTHON ?= python3
 BOOK := .venv/bin/python
 
-.PHONY: help install lab test html test-html refresh sabotage steady traces lint
+.PHONY: help install lab test html test-html refresh sabotage steady traces lint release grade course check-sets
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -37,6 +37,18 @@ steady: install  ## run chapters RUNS=4 times in all, half of it beside noisy ne
 traces: install  ## record the small traces that chapter 03 reads again, and draw the opening picture from them
 	@$(BOOK) -m book.traces
 	@$(BOOK) -m book.picture
+
+release: install  ## make the problem sets to hand out, without solutions, in build/release (TO=folder, SET=01)
+	@$(BOOK) -m classroom.release --set=$(SET) $(if $(TO),--to="$(TO)")
+
+grade: install  ## grade SUBMISSIONS=folder: grades.csv and feedback in build/grades (TO=folder, WORKER=account)
+	@$(BOOK) -m classroom.grade "$(SUBMISSIONS)" --user=$(WORKER) $(if $(TO),--to="$(TO)")
+
+course: install  ## lay out a course in TO=folder for nbgrader's own commands (SET=01)
+	@$(BOOK) -m classroom.lay_out "$(TO)" --set=$(SET)
+
+check-sets: install  ## hand in right, wrong and misbehaving answers and see that each gets its mark (SET=01)
+	@$(BOOK) -m classroom.check --set=$(SET)
 
 lint: install  ## check the code's style
 	@$(BOOK) -m ruff check --quiet .

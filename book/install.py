@@ -30,7 +30,7 @@ def main():
     print("Installing the book into .venv: two to ten minutes, once.", flush=True)
     venv = [sys.executable, "-m", "venv"] + ([] if os.path.exists(PYTHON) else ["--clear"]) + [VENV]
     pip = [PYTHON, "-m", "pip", "install", "--quiet", "--constraint", "constraints.txt"]
-    pip += ["--editable", ".[book,test,web]"]
+    pip += ["--editable", ".[book,test,classroom,web]"]
     for command in (venv, pip):
         problem = run(command)
         if problem:

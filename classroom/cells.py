@@ -1,7 +1,7 @@
 """Run the cells of a notebook one by one, as a kernel would, and keep what they print within bounds."""
 
 import io
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 
 from IPython.core.interactiveshell import InteractiveShell
@@ -36,10 +36,13 @@ class Cells:
 
 
 class Shell(InteractiveShell):
-    """IPython, less the traceback it prints: what a cell raised is told in one line."""
+    """IPython, less the traceback it prints and the second copy, without bounds, of all that a cell prints."""
 
     def _showtraceback(self, *_):
         pass
+
+    def _tee(self, channel):
+        return nullcontext()
 
 
 @contextmanager

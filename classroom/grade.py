@@ -25,12 +25,14 @@ FOLDER = ROOT / "build" / "grades"
 def main(arguments):
     """Grade, and say of each submission what it got."""
     parser = argparse.ArgumentParser(prog="make grade", description=__doc__)
-    parser.add_argument("submissions", type=Path, help="the folder of submissions")
+    parser.add_argument("submissions", help="the folder of submissions")
     parser.add_argument("--to", default=FOLDER, type=Path, help="the folder for grades.csv and the feedback")
     parser.add_argument("--user", default="", help="the account that students' code runs under; needs root")
     asked = parser.parse_args(arguments)
+    if not asked.submissions:
+        return "Say which folder to grade: make grade SUBMISSIONS=folder."
     try:
-        submissions, seed = find_submissions(asked.submissions), seed_of_course()
+        submissions, seed = find_submissions(Path(asked.submissions)), seed_of_course()
     except ValueError as problem:
         return str(problem)
     asked.to.mkdir(parents=True, exist_ok=True)

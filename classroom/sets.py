@@ -1,8 +1,8 @@
 """The problem sets: what there is, and each as a notebook with the constants of one variant.
 
-A set is a text under notebooks/exercises, its cells marked by nbgrader's own metadata. The cell tagged `variant` draws
-the set's constants from `draw`, a random.Random. The notebook holds what was drawn: as that cell, and in the prose,
-where that says {{NAME}}. Solutions and tests use the names.
+A set is a text, notebooks/exercises/NN_name_problems.py, its cells marked by nbgrader's own metadata. The cell tagged
+`variant` draws the set's constants from `draw`, a random.Random. The notebook holds what was drawn: as that cell, and
+in the prose, where that says {{NAME}}. Solutions and tests use the names.
 """
 
 import hashlib
@@ -72,7 +72,7 @@ def filled(prose, constants):
 
 def find_sets(number="", folder=FOLDER):
     """The set of a chapter (`01`), or all. Raises ValueError, with one sentence, where there is none."""
-    every = [ProblemSet(path.stem, folder) for path in sorted(folder.glob("[0-9]*.py"))]
+    every = [ProblemSet(path.stem, folder) for path in sorted(folder.glob("*_problems.py"))]
     found = [problems for problems in every if number in ("", problems.number)]
     if not found:
         raise ValueError(f"There is no set {number}: there are {', '.join(problems.number for problems in every)}.")
