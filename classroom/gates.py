@@ -16,7 +16,7 @@ from steptime.compare import compare
 UNSEEN = 12  # inputs of the first gate
 POOL = 16  # inputs from which all those of a race are made
 LOOKED_AT = 10  # answers of a race, at least; more, and ever more seldom, the more calls there are
-NOISE = 1.2  # times faster: two copies of one function differ by several percent, and so do two processes
+NOISE = 1.25  # times faster: two copies of one function differ by several percent, and so do two processes
 BUDGET = 6.0  # seconds of a race
 LARGER = 20.0  # seconds of another, where the first could not tell
 

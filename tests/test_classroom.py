@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from book.chapters import ROOT
+from book.run import errors, run
 
 if os.name == "nt":
     pytest.skip("grading needs signals and limits that Windows lacks", allow_module_level=True)
@@ -115,6 +116,16 @@ def test_the_solution_gets_all_points_and_an_empty_submission_none(problems, sub
             most = cell.metadata.nbgrader.points
             points[name_of(cell)] = (0 if error else most, most)
     assert amiss(submission, points) == ""
+
+
+@each_set
+def test_what_is_handed_out_runs_in_a_students_own_notebook(problems, released):
+    notebook = nbformat.from_dict(released[problems])
+    solved = {name_of(cell): cell.source for cell in problems.notebook().cells}
+    for cell in notebook.cells:
+        if name_of(cell) and cell.metadata.nbgrader.solution:
+            cell.source = solved[name_of(cell)]
+    assert errors(run(notebook, ROOT)) == []
 
 
 def test_a_set_that_is_not_there_is_a_sentence():

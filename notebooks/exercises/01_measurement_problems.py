@@ -463,7 +463,7 @@ gates.done()
 ### END HIDDEN TESTS
 
 # %% nbgrader={"schema_version": 3, "grade_id": "smooth-faster", "grade": true, "solution": false, "locked": true, "task": false, "points": 2}
-# In your notebook: race.at_least(1.2)
+# In your notebook: race.at_least(1.25)
 ### BEGIN HIDDEN TESTS
 gates.faster()
 ### END HIDDEN TESTS
