@@ -7,3 +7,8 @@ two go only plain data (`wire`).
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+
+
+def folder_at(text):
+    """The folder that a person names on a command line, where not every shell knows that ~ is home."""
+    return Path(text).expanduser()

@@ -10,13 +10,13 @@ import shutil
 import sys
 import tempfile
 import time
-from pathlib import Path
 
 import nbformat
 from nbformat.v4 import new_markdown_cell, new_notebook
 
-from classroom import ROOT
+from classroom import ROOT, folder_at
 from classroom.course import Course
+from classroom.process import account
 from classroom.sets import find_sets, seed_of_course
 
 FOLDER = ROOT / "build" / "grades"
@@ -26,13 +26,14 @@ def main(arguments):
     """Grade, and say of each submission what it got."""
     parser = argparse.ArgumentParser(prog="make grade", description=__doc__)
     parser.add_argument("submissions", help="the folder of submissions")
-    parser.add_argument("--to", default=FOLDER, type=Path, help="the folder for grades.csv and the feedback")
+    parser.add_argument("--to", default=FOLDER, type=folder_at, help="the folder for grades.csv and the feedback")
     parser.add_argument("--user", default="", help="the account that students' code runs under; needs root")
     asked = parser.parse_args(arguments)
     if not asked.submissions:
         return "Say which folder to grade: make grade SUBMISSIONS=folder."
     try:
-        submissions, seed = find_submissions(Path(asked.submissions)), seed_of_course()
+        submissions, seed = find_submissions(folder_at(asked.submissions)), seed_of_course()
+        account(asked.user)
     except ValueError as problem:
         return str(problem)
     asked.to.mkdir(parents=True, exist_ok=True)

@@ -2,9 +2,8 @@
 
 import argparse
 import sys
-from pathlib import Path
 
-from classroom import ROOT
+from classroom import ROOT, folder_at
 from classroom.course import Course
 from classroom.sets import find_sets, seed_of_course
 
@@ -32,7 +31,7 @@ def main(arguments):
         return str(problem)
     if not asked.folder:
         return "Say where to lay the course out: make course TO=folder."
-    folder = Path(asked.folder).resolve()
+    folder = folder_at(asked.folder).resolve()
     if folder.is_relative_to(ROOT):
         return f"{asked.folder} lies in the repository: a course, with its grades, belongs elsewhere."
     course = Course(folder)

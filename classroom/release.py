@@ -4,9 +4,8 @@ import argparse
 import shutil
 import sys
 import tempfile
-from pathlib import Path
 
-from classroom import ROOT
+from classroom import ROOT, folder_at
 from classroom.course import Course
 from classroom.sets import find_sets, seed_of_course
 
@@ -17,7 +16,7 @@ def main(arguments):
     """Release all sets, or the one asked for, into a folder."""
     parser = argparse.ArgumentParser(prog="make release", description=__doc__)
     parser.add_argument("--set", default="", help="the number of one set; all without it")
-    parser.add_argument("--to", default=FOLDER, type=Path, help="the folder to hand out")
+    parser.add_argument("--to", default=FOLDER, type=folder_at, help="the folder to hand out")
     asked = parser.parse_args(arguments)
     try:
         sets, seed = find_sets(asked.set), seed_of_course()

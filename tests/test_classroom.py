@@ -298,6 +298,13 @@ def test_a_cell_that_ends_the_process_is_left_out_when_it_is_begun_again():
         assert student.get("kept") == 2
 
 
+def test_an_account_that_will_not_do_is_a_sentence(tmp_path):
+    (tmp_path / "ada").mkdir()
+    (tmp_path / "ada" / "01_measurement_problems.ipynb").touch()
+    sentence = "Only root can let" if os.geteuid() else "There is no account nobody-here"
+    assert grade.main([str(tmp_path), "--user", "nobody-here"]).startswith(sentence)
+
+
 def test_what_a_cell_prints_is_bounded(student):
     printed = student.run("for n in range(200_000): print(n)").printed
     assert printed.startswith("0\n1\n") and len(printed) < 30_000 and printed.endswith("(cut off here)\n")
