@@ -19,7 +19,7 @@ if os.name == "nt":
     pytest.skip("grading needs signals and limits that Windows lacks", allow_module_level=True)
 
 from classroom import gates, grade, process
-from classroom.check import EMPTY, EVERYTHING, SOLUTION, amiss, submissions_of
+from classroom.check import EVERYTHING, SOLUTION, amiss, submissions_of
 from classroom.course import Course
 from classroom.expect import expect
 from classroom.gates import Gates
@@ -104,10 +104,9 @@ def test_at_least_two_submissions_are_wrong_on_purpose(problems):
         assert submission.cells.keys() | submission.without <= {label.grade_id for label in labels(problems.notebook())}
 
 
-@pytest.mark.parametrize("submission", [SOLUTION, EMPTY], ids=lambda submission: submission.name)
 @each_set
-def test_the_solution_gets_all_points_and_an_empty_submission_none(problems, submission, released):
-    handed_in = submission.notebook(problems.notebook(), released[problems])
+def test_the_solution_gets_all_points(problems, released):
+    handed_in = SOLUTION.notebook(problems.notebook(), released[problems])
     cells = [cell for cell in rebuilt(handed_in, problems.notebook()).cells if cell.cell_type == "code"]
     outcomes = judge([(role_of(cell), cell.source) for cell in cells], user="")
     points = {}
@@ -115,7 +114,7 @@ def test_the_solution_gets_all_points_and_an_empty_submission_none(problems, sub
         if role_of(cell) == TEST:
             most = cell.metadata.nbgrader.points
             points[name_of(cell)] = (0 if error else most, most)
-    assert amiss(submission, points) == ""
+    assert amiss(SOLUTION, points) == ""
 
 
 @each_set
