@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 from torch.nn.functional import cross_entropy
 
-EPOCHS, BATCH = 5, 64
+EPOCHS, BATCH = 5, 40
 MEAN, DEVIATION = 73.0, 90.0  # of the grey levels
 
 
@@ -28,14 +28,14 @@ def normalise(pixels):
 
 
 def batches(pixels, labels):
-    """All digits in batches, in an order drawn anew."""
-    for chosen in torch.randperm(len(pixels)).split(BATCH):
-        yield pixels[chosen], labels[chosen]
+    """All digits in an order drawn anew, batch by batch."""
+    order = torch.randperm(len(pixels))
+    return zip(pixels[order].split(BATCH), labels[order].split(BATCH), strict=True)
 
 
 def network():
     """A small network."""
-    return torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 10))
+    return torch.nn.Sequential(torch.nn.Linear(64, 256), torch.nn.ReLU(), torch.nn.Linear(256, 10))
 
 
 def learn(net, optimiser, pixels, labels):
