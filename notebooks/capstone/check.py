@@ -16,6 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 from time import perf_counter
+from typing import NamedTuple
 
 import numpy as np
 
@@ -56,7 +57,8 @@ def main(arguments=None):
 def grade(attempt):
     """(gate, whether it is open, one sentence why) for each gate up to the first that stays shut."""
     try:
-        with Trainer(SLOW) as slow, Trainer(attempt) as tried:
+        started = Trainer(SLOW), Trainer(attempt)  # side by side, since loading torch takes seconds
+        with started[0] as slow, started[1] as tried:
             runs = train_in_turn(slow, tried, is_copy(attempt))
     except NotCorrect as problem:
         yield "correct", False, str(problem)
@@ -73,10 +75,10 @@ def grade(attempt):
 
 def train_in_turn(slow, tried, is_copy):
     """[(the slow script's Run, the attempt's)], RUNS of them, and more, MOST at most, for a certain ratio."""
-    run(slow, tried, 0)  # what is loaded at first use
-    runs = []
+    first, runs = run(slow, tried, 0), []  # which also loads what is loaded at first use
+    repeats = min(5, max(1, int(first[0].seconds / first[1].seconds)))
     while len(runs) < RUNS or (ratios_of(runs).above(TARGET) is None and len(runs) < MOST):
-        runs.append(run(slow, tried, len(runs) + 1))
+        runs.append(run(slow, tried, len(runs) + 1, repeats))
         if is_copy or (len(runs) == LOOK and verdict(runs).answer is False):
             break
     return runs
@@ -129,25 +131,40 @@ def skeleton(path):
     return ast.dump(tree)
 
 
-class Run:
-    """One training: its classes for the test digits, the share that is right, its seconds."""
+class Run(NamedTuple):
+    """A script's turn: its first answer, and of all its trainings the mean share that is right and the mean seconds."""
 
-    def __init__(self, classes, truth, seconds):
-        self.classes, self.seconds = classes, seconds
-        self.accuracy = float(np.mean(np.array(classes) == truth))
+    classes: list
+    accuracy: float
+    seconds: float
 
 
-def run(slow, tried, number):
-    """(the slow script's Run, the attempt's) on sheets that neither has seen, each with a copy of its own."""
-    both = []
-    for trainer in (slow, tried) if number % 2 else (tried, slow):
+def run(slow, tried, number, repeats=1):
+    """(the slow script's Run, the attempt's) on the same sheets, which neither has seen.
+
+    repeats: how often the attempt trains in its turn, on other sheets from the second on, lest one interruption speak
+    for it.
+    """
+    sides = [lambda: train(slow, number), lambda: train(tried, number, repeats)]
+    if number % 2:
+        return sides[0](), sides[1]()
+    second = sides[1]()
+    return sides[0](), second
+
+
+def train(trainer, number, repeats=1):
+    """The Run of a script."""
+    answers, right, seconds = [], [], []
+    for secret in range(number, number + 1_000 * repeats, 1_000):
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-            secret = SECRET + number
-            truth = sheets.deal(Path(folder) / "sheets", secret, renamed=True)
+            dealt = Path(folder) / "sheets"
+            truth = sheets.deal(dealt, SECRET + secret, renamed=True)
             start = perf_counter()
-            classes = trainer.ask(str(Path(folder) / "sheets"), number)
-            both.append(Run(in_form(classes, len(truth)), truth, perf_counter() - start))
-    return tuple(both if number % 2 else reversed(both))
+            classes = trainer.ask(str(dealt), secret)
+            seconds.append(perf_counter() - start)
+        answers.append(in_form(classes, len(truth)))
+        right.append(np.mean(np.array(classes) == truth))
+    return Run(answers[0], float(np.mean(right)), float(np.mean(seconds)))
 
 
 SECRET = int.from_bytes(np.random.default_rng().bytes(4), "little")

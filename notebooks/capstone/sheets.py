@@ -20,8 +20,8 @@ def deal(folder, seed, train=2, test=3, renamed=False):
     drawn = np.random.default_rng(seed)
     scans = load_digits()
     images = (scans.images * 15).astype(np.uint8)  # 0 to 16 inks become 0 to 240 grey levels
-    names = drawn.permutation(10) if renamed else np.arange(10)
     chosen = drawn.permutation(len(images))[: PER_SHEET * (train + test)].reshape(-1, PER_SHEET)
+    names = drawn.permutation(10) if renamed else np.arange(10)
     folder = Path(folder)
     for part, sheets in (("train", chosen[:train]), ("test", chosen[train:])):
         (folder / part).mkdir(parents=True)
