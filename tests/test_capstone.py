@@ -38,7 +38,7 @@ def test_a_mend_that_does_not_fit_says_which_lines_are_missing():
 
 
 def test_the_optimiser_can_be_mended_first():
-    assert "fused=True" in steps.text("08_torchs_adam") and "class Adam" not in steps.text("08_torchs_adam")
+    assert "fused=True" in steps.text("08_fused_adam") and "class Adam" not in steps.text("08_fused_adam")
 
 
 def test_all_mends_but_the_new_order_keep_every_class(dealt):
