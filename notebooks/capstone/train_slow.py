@@ -13,7 +13,7 @@ from PIL import Image
 from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader, Dataset
 
-EPOCHS, BATCH, MICRO_BATCH = 5, 40, 5
+EPOCHS, BATCH, MICRO_BATCH = 5, 40, 8
 MEAN, DEVIATION = 73.0, 90.0  # of the grey levels
 
 

@@ -288,7 +288,7 @@ claim("the step does not even get 1.5 times faster by it", no_faster)
 # %% [markdown]
 # ## Mend 1: what did somebody leave switched on?
 #
-# The largest part first. What is in `learn`, beside the arithmetic? Eight micro-batches in a step, and around each of
+# The largest part first. What is in `learn`, beside the arithmetic? Five micro-batches in a step, and around each of
 # them one line that the mend takes away:
 
 # %%
@@ -434,7 +434,7 @@ claim("at once is at least 10 times faster", race.at_least(10))
 # %% [markdown]
 # ## Mends 5 and 6: what is a step made of?
 #
-# What is left is mostly `learn`. It takes a batch of 40 in micro-batches of five, since a larger network once did not
+# What is left is mostly `learn`. It takes a batch of 40 in micro-batches of eight, since a larger network once did not
 # fit into memory. This one does. As chapter 08 shows, all at once is the same sum in another order.
 
 # %%
