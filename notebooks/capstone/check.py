@@ -48,7 +48,7 @@ def main(arguments=None):
         print(f"There is no file {attempt}.", file=sys.stderr)
         return 2
     for name, is_open, sentence in grade(attempt):
-        print(f"{'passed' if is_open else 'failed'}  {name:<17} {sentence}", flush=True)
+        print(f"{'passed' if is_open else 'failed'}  {name:<17}  {sentence}", flush=True)
         if not is_open:
             return 1
     return 0
