@@ -29,7 +29,8 @@ def main():
         sys.exit(problem)
     print("Installing the book into .venv: two to ten minutes, once.", flush=True)
     venv = [sys.executable, "-m", "venv"] + ([] if os.path.exists(PYTHON) else ["--clear"]) + [VENV]
-    pip = [PYTHON, "-m", "pip", "install", "--quiet", "--constraint", "constraints.txt", "--editable", ".[book,test]"]
+    pip = [PYTHON, "-m", "pip", "install", "--quiet", "--constraint", "constraints.txt"]
+    pip += ["--editable", ".[book,test,web]"]
     for command in (venv, pip):
         problem = run(command)
         if problem:

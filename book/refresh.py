@@ -9,6 +9,8 @@ import nbformat
 from book.chapters import code_cells, find_chapters
 from book.run import errors, printed, run
 
+ASK_MACHINE = "from steptime import machine\nprint(machine.card())"
+
 
 def main(arguments):
     """Refresh; `arguments` may hold a chapter's number."""
@@ -25,13 +27,17 @@ def main(arguments):
         if not asked and chapter.notebook.exists() and not differences(chapter):
             continue
         print(f"running {chapter.name}", flush=True)
-        notebook = run(chapter.read_text(), chapter.notebooks)
+        notebook = chapter.read_text()
+        notebook.cells.append(nbformat.v4.new_code_cell(ASK_MACHINE))
+        run(notebook, chapter.notebooks)
+        card = printed(notebook.cells.pop())
         if errors(notebook):
             return f"{chapter.name} is not stored, because it raised {errors(notebook)[0]}"
-        if any(line.startswith("cannot tell") for line in printed(notebook.cells[-1]).splitlines()):
-            return f"{chapter.name} is not stored, because a claim says cannot tell: try again on a quieter machine."
+        doubtful = [line for line in printed(notebook.cells[-1]).splitlines() if line.startswith("cannot tell")]
+        if doubtful:
+            return f"{chapter.name} is not stored, because a claim says {doubtful[0]}: try again on a quieter machine."
         try:
-            store(notebook, chapter)
+            store(notebook, chapter, card)
         except OSError as problem:
             return f"{chapter.name} is not stored: {problem}."
     return 0
@@ -49,11 +55,21 @@ def differences(chapter):
     ]
 
 
-def store(notebook, chapter):
-    """Write an executed notebook, less what changes from run to run and says nothing, sealed against later edits."""
+def store(notebook, chapter, card):
+    """Write an executed notebook, less what changes from run to run and says nothing, sealed against later edits.
+
+    card: the machine that ran it, as `machine.card` shows it; the web pages tell it.
+    """
     notebook.metadata.pop("language_info", None)
-    notebook.metadata["steptime"] = {"outputs": seal(notebook)}
+    for cell in code_cells(notebook.cells):
+        cell.outputs = [output for output in cell.outputs if not is_blank(output)]
+    notebook.metadata["steptime"] = {"outputs": seal(notebook), "machine": card}
     nbformat.write(notebook, chapter.notebook)
+
+
+def is_blank(output):
+    """True for what a progress bar leaves when it is over: blanks, which Lab shows as an empty red stripe."""
+    return output.output_type == "stream" and not output.text.strip()
 
 
 def seal(notebook):

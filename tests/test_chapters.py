@@ -1,5 +1,7 @@
 """Every chapter and every page keeps to the book's own rules."""
 
+import re
+
 import pytest
 
 from book.chapters import ROOT, all_chapters, code_cells, find_chapters
@@ -26,6 +28,15 @@ def test_the_readme_shows_what_is_stored():
         stored += printed(cell).splitlines()
         stored += [output.data.get("text/plain") for output in cell.outputs if "data" in output]
     assert [line for line in shown.splitlines() if line and line not in stored] == []
+
+
+def test_the_verdicts_of_the_readme_are_stored():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"(?m)^\| (True|False|cannot tell) \| (.+) \| (\d\d) \|$", readme)
+    assert rows
+    for verdict, text, number in rows:
+        [chapter] = find_chapters(number)
+        assert f"{verdict:<6} {text}" in printed(chapter.read_notebook().cells[-1]).splitlines()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -141,7 +141,7 @@ def test_a_claim_on_what_this_machine_has_is_measured_and_no_part_of_the_list(le
 def test_a_claim_on_what_this_machine_lacks_says_that_it_was_not_run(ledger, capsys, monkeypatch):
     monkeypatch.setattr(machine, "has", lambda need: False)
     ledger.claim_on("CUDA", "the GPU is faster", lambda: 1 / 0)
-    assert capsys.readouterr().out == "not run here: no CUDA (the GPU is faster)\n" and not ledger.verdicts
+    assert capsys.readouterr().out == "not run here: it needs CUDA (the GPU is faster)\n" and not ledger.verdicts
 
 
 def test_a_claim_on_something_unknown_is_a_sentence(ledger):

@@ -77,11 +77,25 @@ def test_a_compiler_that_fails_is_none(tmp_path, monkeypatch):
     assert ("compiler", "none") in machine.card().rows
 
 
+SPACE = pytest.mark.skipif(" " in torch.__file__, reason="torch lies in a folder with a space")
+
+
+@SPACE
 @pytest.mark.skipif(not shutil.which(os.environ.get("CXX", "g++")), reason="no C++ compiler here")
 def test_a_compiler_that_builds_with_pythons_headers_is_there():
     assert machine.has("a C++ compiler") and "torch.compile cannot run" not in repr(machine.card())
 
 
+@pytest.mark.skipif(os.name == "nt", reason="on Windows a compiler need only be there")
+def test_no_compiler_counts_where_torch_lies_in_a_folder_with_a_space(tmp_path, monkeypatch):
+    (tmp_path / "a b" / "torch").mkdir(parents=True)
+    (tmp_path / "a b" / "torch" / "__init__.py").touch()
+    monkeypatch.delitem(sys.modules, "torch")
+    monkeypatch.syspath_prepend(tmp_path / "a b")
+    assert not machine.has("a C++ compiler")
+
+
+@SPACE
 @pytest.mark.skipif(os.name == "nt", reason="the compiler of this test is a shell script")
 def test_a_compiler_without_headers_names_itself_does_not_count_and_is_tried_once(tmp_path, monkeypatch):
     tried = tmp_path / "tried"

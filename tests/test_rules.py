@@ -48,7 +48,7 @@ claims.close()
 def executed(tmp_path_factory):
     """The small chapter, run once: its text and its notebook as they are stored."""
     chapter = write(tmp_path_factory.mktemp("executed"), TEXT)
-    store(run(chapter.read_text(), chapter.notebooks), chapter)
+    store(run(chapter.read_text(), chapter.notebooks), chapter, card="processor  a fast one")
     return chapter.notebook.read_text(encoding="utf-8")
 
 
@@ -69,6 +69,13 @@ def chapter(tmp_path, executed):
 
 def breaches(chapter):
     return {rule.__name__: list(rule(chapter)) for rule in RULES if list(rule(chapter))}
+
+
+def test_what_a_progress_bar_leaves_is_not_stored(chapter):
+    notebook = chapter.read_notebook()
+    notebook.cells[1].outputs = [nbformat.v4.new_output("stream", name="stderr", text="\r      \r")]
+    store(notebook, chapter)
+    assert not chapter.read_notebook().cells[1].outputs and not breaches(chapter)
 
 
 def rewrite(chapter, old, new):

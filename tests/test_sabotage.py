@@ -28,6 +28,7 @@ def test_every_claim_has_one_sabotage(chapter):
     assert [sabotage.claim for sabotage in sabotages(chapter)] == claims, f"tests/sabotage/{chapter.name}.toml"
 
 
+@pytest.mark.sabotage
 @pytest.mark.parametrize(
     ("chapter", "sabotage"), SABOTAGES, ids=[f"{chapter.name}: {sabotage.claim}" for chapter, sabotage in SABOTAGES]
 )
@@ -44,6 +45,7 @@ SECTIONS = [
 ]
 
 
+@pytest.mark.sabotage
 @pytest.mark.parametrize(
     ("chapter", "section"), SECTIONS, ids=[f"{chapter.name}: {section.title}" for chapter, section in SECTIONS]
 )

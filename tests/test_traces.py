@@ -5,6 +5,8 @@ import re
 
 import pytest
 
+from book import picture
+from book.chapters import ROOT
 from book.traces import FOLDER, WORKERS, record
 from steptime import trace
 
@@ -37,6 +39,13 @@ def test_they_are_whole_small_and_name_no_host(shipped):
 
 def test_every_trace_of_the_folder_is_regenerated_by_the_target():
     assert {path.name for path in FOLDER.iterdir()} == {f"{name}.json.gz" for name in WORKERS}
+
+
+def test_the_opening_picture_says_what_they_hold(shipped):
+    drawn = [text.get_text() for text in picture.opening(shipped).axes[0].texts]
+    assert drawn == [f"{seen.span.ms:.0f} ms" for seen in shipped.values()]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert all(f"{text}," in readme for text in drawn)
 
 
 def test_a_new_recording_tells_the_same(tmp_path):

@@ -261,7 +261,7 @@ def step_by_lines():
     return np.diff(times)
 
 
-lines = [step_by_lines() for _ in range(30)]
+lines = [step_by_lines() for _ in range(60)]
 for line, seconds in zip(("launch", "launch", "read one number"), np.median(lines, axis=0)):
     print(f"{line:<16} {duration(seconds)}")
 
@@ -652,7 +652,7 @@ claim("64 times the batch saves less than half of the steps", steps[1_024] > ste
 # %% [markdown]
 # ## Is timeit not enough?
 #
-# Often it is. Here is the loop against the vectorised form once more, by `timeit` alone: twenty pairs.
+# Often it is. Here is the loop against the vectorised form once more, by `timeit` alone: sixty pairs.
 
 # %%
 numbers = (load_digits().images.ravel() / 16).tolist()
@@ -668,7 +668,7 @@ def vectorised():
 
 
 readings = PairedRatios(
-    (timeit.timeit(loop, number=1), timeit.timeit(vectorised, number=1)) for _ in range(20)
+    (timeit.timeit(loop, number=1), timeit.timeit(vectorised, number=1)) for _ in range(60)
 )
 readings
 

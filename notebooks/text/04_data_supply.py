@@ -77,8 +77,9 @@ class Training:
 # %%
 training = Training()
 loader = watch(DataLoader(texts, batch_size=64, shuffle=True))
-for batch in loader:
-    training(batch)
+for _ in range(3):
+    for batch in loader:
+        training(batch)
 loader.log
 
 # %%
@@ -337,7 +338,7 @@ cores = min(2, len(all_cores)) if can_be_kept else len(all_cores)
 
 # %%
 pictures = sources.Pictures(data / "jpeg")
-batches = [*BatchSampler([*range(len(pictures))] * 2, batch_size=4, drop_last=True)]
+batches = [*BatchSampler([*range(len(pictures))] * 4, batch_size=4, drop_last=True)]
 many = 2 * cores
 print(f"{len(batches)} batches, {cores} cores, up to {many} workers")
 
@@ -357,14 +358,14 @@ busy = float(np.median(core_times))
 duration(busy)
 
 # %% [markdown]
-# One source computes that long for each batch. Another waits six times as long and hardly computes. Nothing trains here:
+# One source computes that long for each batch. Another waits eight times as long and hardly computes. Nothing trains here:
 # we only want the batches. How many times faster than no worker are two, and how many times faster are twice as many
 # workers as cores? Guess for both sources.
 
 
 # %%
 def log_of(source, workers):
-    enough = batches if workers else batches[:30]
+    enough = batches if workers else batches[:60]
     watched = watch(DataLoader(source, sampler=enough, batch_size=None, num_workers=workers))
     for _ in watched:
         pass
@@ -374,7 +375,7 @@ def log_of(source, workers):
 # %%
 kinds = {
     "computing": pictures,
-    "waiting": sources.Remote(sources.Shards(data / "shards"), latency=6 * busy),
+    "waiting": sources.Remote(sources.Shards(data / "shards"), latency=8 * busy),
 }
 counts = sorted({0, 2, many})
 logs = {

@@ -361,7 +361,10 @@ claim("eleven lengths make two graphs", by_default == 2)
 
 # %%
 limit = torch._dynamo.config.recompile_limit
-claim("with dynamic=False each length is a graph, up to the limit", one_each == limit < 11)
+claim(
+    "told that lengths are fixed, it makes a graph for each, up to the limit",
+    one_each == limit < 11,
+)
 
 # %% [markdown]
 # ## What does a compiler make of it?

@@ -491,6 +491,7 @@ races = {
 for name, race in races.items():
     print(f"{name:<18} {race.ratio:.2g}x  {race}")
 
+
 # %%
 def in_words(ratios):
     if ratios.above(1.03):  # two copies of one function can differ by 3 %

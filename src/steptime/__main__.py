@@ -1,4 +1,4 @@
-"""`python -m steptime trace FILE`: what a torch.profiler trace tells, on one page."""
+"""`python -m steptime`: what a torch.profiler trace tells, or where a training step goes, on one page."""
 
 import argparse
 import json
@@ -24,6 +24,8 @@ def main(arguments=None):
         stream.reconfigure(errors="backslashreplace")  # names in traces hold characters that a terminal may lack
     parser = _parser()
     wanted = parser.parse_args(arguments)
+    if wanted.command == "diagnose":
+        return _diagnose(wanted)
     if wanted.step and not wanted.plot:
         parser.error("--step chooses what --plot draws, so it needs --plot FILE.png")
     try:
@@ -50,6 +52,16 @@ def _parser():
     trace.add_argument("--json", action="store_true", help="print the answers as one JSON object")
     trace.add_argument("--plot", metavar="FILE.png", help="draw the timeline into a file, PNG, SVG or PDF by its name")
     trace.add_argument("--step", metavar="N", type=_steps, help="which step to draw, or a range: 3-5")
+    diagnose = commands.add_parser(
+        "diagnose", help="diagnose a training step", description="Where does a training step go, and what to try first?"
+    )
+    diagnose.add_argument(
+        "place",
+        metavar="module:function",
+        help="a function without arguments that returns loader, step and, to have them restored, model and optimizer",
+    )
+    diagnose.add_argument("--plot", metavar="FILE.png", help="draw where a step goes into a file")
+    diagnose.add_argument("--seconds", metavar="S", type=float, default=20.0, help="to be spent at most (20)")
     return parser
 
 
@@ -73,6 +85,17 @@ def _draw(trace, path, steps):
         raise NotATrace(f"{path} cannot be written: {error.strerror or error}.") from None
     except ValueError as problem:
         raise NotATrace(str(problem)) from None
+
+
+def _diagnose(wanted):
+    from steptime.diagnosis.command import NoLoop, diagnose_place
+
+    try:
+        return diagnose_place(wanted.place, wanted.seconds, wanted.plot)
+    except NoLoop as problem:
+        return _fail(problem)
+    except KeyboardInterrupt:
+        return 130
 
 
 def _fail(sentence):

@@ -16,12 +16,12 @@ def record(function, *arguments):
     Memory of the CPU, in the order it happened; on a CPU the bytes are those of the tensors, without any rounding.
     """
     profiler = profile(activities=[ProfilerActivity.CPU], profile_memory=True)
-    with _silent():
+    with silent():
         profiler.start()
     try:
         function(*arguments)
     finally:
-        with _silent():
+        with silent():
             profiler.stop()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "trace.json"
@@ -33,7 +33,7 @@ def record(function, *arguments):
 
 
 @contextmanager
-def _silent():
+def silent():
     """Drop what is written to standard error meanwhile: the profiler writes there from C when it starts and stops."""
     kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)

@@ -81,7 +81,7 @@ class Ledger:
         Elsewhere it says that it was not run. Raises ClaimFailed, here and at once, where the verdict is False.
         """
         if not machine.has(need):
-            print(f"not run here: no {need} ({text})")
+            print(f"not run here: it needs {need} ({text})")
             return
         verdict = _as_verdict(text, measure())
         _print(text, verdict)
@@ -107,7 +107,8 @@ class Ledger:
                 "Where it says cannot tell: stop what else runs, or allow a larger budget, and run that section again."
             )
         if False in answers:
-            raise ClaimFailed(f"{answers.count(False)} of {len(answers)} claims are False on this machine.")
+            false = "; ".join(text for text, verdict in self.verdicts.items() if verdict.answer is False)
+            raise ClaimFailed(f"{answers.count(False)} of {len(answers)} claims are False on this machine: {false}.")
 
 
 def _print(text, verdict):

@@ -11,6 +11,7 @@ import tempfile
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 from steptime import stream
@@ -70,6 +71,8 @@ def card():
             missing.append("CUDA in torch: there is an NVIDIA driver, but this torch was built without it")
     if not has("a C++ compiler"):
         lacking = "headers for the C++ compiler, its own or Python's" if compiler else "a C++ compiler"
+        if compiler and not _links_to_torch():
+            lacking = "a path to torch without a space, which its call of the compiler does not quote"
         missing.append(f"{lacking}: torch.compile cannot run on the CPU")
     if not SCHEDULER.exists():
         missing.append("the scheduler's statistics: a reading that was interrupted cannot be told from others")
@@ -79,14 +82,17 @@ def card():
 def has(need):
     """True where this machine has what some sections need: "CUDA" or "a C++ compiler". Raises ValueError for others.
 
-    The compiler counts if it builds a file that includes what torch.compile does; on Windows it need only be there.
+    The compiler counts if it builds a file that includes what torch.compile does, and torch can tell it where its own
+    libraries are; on Windows it need only be there.
     """
     if need == "CUDA":
         import torch
 
         return torch.cuda.is_available()
     if need == "a C++ compiler":
-        return _compiler() is not None and (sys.platform == "win32" or _builds(shutil.which(_compiler_name())))
+        if sys.platform == "win32":
+            return _compiler() is not None
+        return _compiler() is not None and _links_to_torch() and _builds(shutil.which(_compiler_name()))
     raise ValueError(f'There is no telling whether a machine has {need!r}: ask for "CUDA" or "a C++ compiler".')
 
 
@@ -198,6 +204,11 @@ def _compiler():
 
 def _compiler_name():
     return os.environ.get("CXX", {"darwin": "clang++", "win32": "cl"}.get(sys.platform, "g++"))
+
+
+def _links_to_torch():
+    """False where torch's folder has a space in its name: torch.compile of torch 2.13 hands it over in two pieces."""
+    return " " not in find_spec("torch").origin
 
 
 @cache
