@@ -10,7 +10,7 @@ ROWS = 10  # of digits on a sheet, and as many columns
 PER_SHEET = ROWS * ROWS
 
 
-def deal(folder, seed, train=2, test=3, renamed=False):
+def deal(folder, seed, train=3, test=3, renamed=False):
     """Write `train` and `test` sheets of digits drawn at random into two folders; the true classes of the test digits.
 
     folder: gets train/ and test/ with sheets as PNG, and labels.txt with a line of 100 labels for each train sheet.
