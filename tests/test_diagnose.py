@@ -50,7 +50,16 @@ def test_a_healthy_loop_is_called_healthy(name):
 
 
 @pytest.mark.parametrize(
-    "name", ["gzip_source", "other_model_validates", "summed_losses", "printed_loss", "double_loss", "checkpointed"]
+    "name",
+    [
+        "gzip_source",
+        "other_model_validates",
+        "summed_losses",
+        "printed_loss",
+        "double_loss",
+        "checkpointed",
+        "looked_for_a_nan",
+    ],
 )
 def test_loops_that_are_alike(name):
     diagnosis = steptime.diagnose(*getattr(alike, name)(), seconds=12)
@@ -148,6 +157,17 @@ def test_a_compiled_step():
     net = torch.nn.Linear(64, 10)
     step = torch.compile(lambda batch: net(batch).sum().backward(), backend="eager")
     assert "torch.compile in use" in repr(steptime.diagnose(tensors(), step, net, seconds=2))
+
+
+def test_autocast_within_the_step_is_seen():
+    net = torch.nn.Linear(64, 10)
+
+    def step(batch):
+        with torch.autocast("cpu", torch.bfloat16):
+            loss = net(batch).sum()
+        loss.backward()
+
+    assert "autocast in use" in repr(steptime.diagnose(tensors(), step, net, seconds=2))
 
 
 def test_a_step_that_raises_is_a_sentence_and_what_was_measured():

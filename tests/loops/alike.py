@@ -34,6 +34,7 @@ CAUSES = {
     "json_of_a_tensor": "logging writes numbers as text",
     "numbers_one_by_one": "the step loops over its samples",
     "copied_deeply": "the data set is copied for each pass",
+    "looked_for_a_nan": "anomaly mode is on",
     "printed_loss": None,
     "appended_labels": None,
     "double_loss": None,
@@ -241,6 +242,18 @@ def numbers_one_by_one():
 
     _, *rest = beside(training, act)
     return list(in_memory(batch_size=256)), *rest
+
+
+def looked_for_a_nan():
+    training = Training()
+    plain = training.step
+
+    def step(batch):
+        with torch.autograd.set_detect_anomaly(True):
+            plain(batch)
+
+    training.step = step
+    return training.with_loader(in_memory())
 
 
 class CopiedDeeply:

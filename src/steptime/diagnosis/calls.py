@@ -104,13 +104,15 @@ class Calls:
         """The keys of the functions for which `chosen(function)` is true."""
         return frozenset(key for key, function in self.functions.items() if chosen(function))
 
-    def that_grow(self, half, apart):
+    def that_grow(self, half, apart, barred=frozenset()):
         """The Functions that are called more often than in the Calls of `half` a batch, `apart` samples fewer.
 
-        With them, those that call them and take longer for it: what they do for each sample may be no call.
+        With them, those that call them and take longer for it: what they do for each sample may be no call. What only
+        `barred` functions call is left out.
         """
         counts = {key: function.calls for key, function in half.functions.items()}
-        growing = {key for key, it in self.functions.items() if grows(it.calls, counts.get(key, 0), apart)}
+        reached = self._reached(barred)
+        growing = {key for key in reached if grows(self.functions[key].calls, counts.get(key, 0), apart)}
         callers = {
             key
             for key, callees in self._callees.items()
@@ -118,6 +120,15 @@ class Calls:
             if self.functions[key].own >= 1.4 * half.functions[key].own
         }
         return [self.functions[key] for key in growing | callers]
+
+    def _reached(self, barred):
+        """The keys of the functions that a step comes to without a call of a barred one."""
+        reached, todo = set(), [None]
+        while todo:
+            new = self._callees.get(todo.pop(), {}).keys() - reached - barred
+            reached |= new
+            todo += new
+        return reached
 
     def _part(self, caller, callee):
         return self._calls[caller][callee] / self._entered[callee]

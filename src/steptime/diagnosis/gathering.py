@@ -1,5 +1,6 @@
 """The looks at a training step, one after the other, as long as there is time."""
 
+from pathlib import Path
 from statistics import median
 from time import perf_counter
 
@@ -51,7 +52,7 @@ class Gathering:
             self._step(batch)
         except Exception as error:
             raise StepRaised(name_of(self._step), self.evidence.calls_of_step, batch, error) from error
-        self.evidence.is_autocast |= torch.is_autocast_enabled("cpu")
+        self.evidence.is_autocast |= any(map(torch.is_autocast_enabled, ("cpu", "cuda")))
 
     def again(self):
         """The step on the batch kept in place."""
@@ -94,6 +95,7 @@ class Gathering:
         self._demand(3)
         seen = [see_calls(self.again, self._times(0.02, 1, 4), self.evidence.plain) for _ in range(3)]
         self.evidence.calls = min(seen, key=lambda each: each.profiled)
+        self.evidence.is_autocast |= bool(self.evidence.calls.keys(_enters_autocast))
 
     def forwards(self):
         if self.evidence.is_compiled:
@@ -201,6 +203,10 @@ class StepRaised(RuntimeError):
     def __init__(self, name, call, batch, error):
         self.call, self.batch, self.error = call, batch, error
         super().__init__(f"{name} raised {type(error).__name__} in its call {call}: {error}")
+
+
+def _enters_autocast(function):
+    return Path(function.file).as_posix().endswith("torch/amp/autocast_mode.py") and function.name == "__enter__"
 
 
 def most_threads():

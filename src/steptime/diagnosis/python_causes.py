@@ -1,4 +1,4 @@
-"""Python that a step runs beside its operators: what is saved, printed, looped over."""
+"""Python that a step runs beside its operators: what is saved, printed, traced back, looped over."""
 
 from steptime.diagnosis.calls import IN_C, is_waiting
 from steptime.diagnosis.finding import Finding
@@ -26,19 +26,20 @@ PRINTING = (
     ("logging/__init__.py", "_log"),
     ("json/__init__.py", "dump"),
 )
+TRACING_BACK = (("torch/fx/traceback.py", "format_stack"),)
 """(how the file's name ends, what its function's name holds) of functions that do it."""
 
 
 def claimed(calls):
     """The keys of the functions that these findings speak of by name."""
-    return calls.keys(_is_saving) | calls.keys(_is_printing)
+    return calls.keys(lambda it: _is_saving(it) or _is_printing(it) or _is_tracing_back(it))
 
 
 def python_findings(evidence):
     """Findings about functions of a step."""
     if evidence.calls is None:
         return []
-    return [_saving(evidence), _printing(evidence)]
+    return [_saving(evidence), _printing(evidence), _anomaly_mode(evidence)]
 
 
 def python_seconds(evidence):
@@ -47,12 +48,14 @@ def python_seconds(evidence):
 
 
 def named_seconds(evidence):
-    """Seconds of a step in functions that save or print."""
-    return evidence.calls.seconds(lambda it: _is_saving(it) or _is_printing(it)) if evidence.calls else 0.0
+    """Seconds of a step in functions that save, print or trace back."""
+    if evidence.calls is None:
+        return 0.0
+    return evidence.calls.seconds(lambda it: _is_saving(it) or _is_printing(it) or _is_tracing_back(it))
 
 
 def _rest_seconds(evidence):
-    """Seconds of a step in Python that is neither torch's nor saves nor prints.
+    """Seconds of a step in Python that is neither torch's nor saves nor prints nor traces back.
 
     An operator that is written as a sign, as in a * b, is no call to cProfile: its time counts as that of the function
     around it. As many operators as have no call are taken off, at what one takes on average.
@@ -91,8 +94,22 @@ def _printing(evidence):
     )
 
 
+def _anomaly_mode(evidence):
+    """Anomaly mode writes down at each operator of the forward pass where in Python it was called."""
+    seconds = evidence.calls.seconds(_is_tracing_back)
+    return Finding(
+        "anomaly mode is on",
+        evidence.share(seconds),
+        "leave out torch.autograd.set_detect_anomaly and detect_anomaly until there is a NaN to be found",
+        f"a step spends {duration(seconds)} of {duration(evidence.plain)} on noting where its operators were called: "
+        f"{_names(evidence, _is_tracing_back)}",
+        ("02", "What does looking cost?"),
+        certain=True,
+    )
+
+
 def rest_finding(evidence, claimed_seconds):
-    """The Python of a step that is neither torch's nor saves nor prints, without seconds of which others speak."""
+    """The Python of a step of which no other finding speaks, without `claimed_seconds`, of which others do."""
     calls = evidence.calls
     if calls is None:
         return None
@@ -128,6 +145,10 @@ def _is_saving(function):
 
 def _is_printing(function):
     return _is_any(function, PRINTING)
+
+
+def _is_tracing_back(function):
+    return _is_any(function, TRACING_BACK)
 
 
 def _is_any(function, places):

@@ -3,7 +3,7 @@
 from steptime.diagnosis.calls import grows
 from steptime.diagnosis.finding import Finding
 from steptime.diagnosis.operators import OPTIMIZER, UPDATE
-from steptime.diagnosis.python_causes import named_seconds, python_seconds, rest_finding
+from steptime.diagnosis.python_causes import claimed, named_seconds, python_seconds, rest_finding
 from steptime.machine import usable_cores
 from steptime.units import duration
 
@@ -198,7 +198,7 @@ def _samples(evidence):
         number = sum(counts[name] for name in growing)
     called = None
     if evidence.calls:
-        per_sample = evidence.calls.that_grow(half_calls, apart)
+        per_sample = evidence.calls.that_grow(half_calls, apart, claimed(evidence.calls))
         in_python = sum(function.own for function in per_sample)
         called = max(per_sample, key=lambda function: function.own, default=None)
         if in_python > seconds:
@@ -221,17 +221,18 @@ def python_of_samples(evidence):
     if evidence.half is None or evidence.calls is None:
         return 0.0
     apart = evidence.samples - evidence.samples // 2
-    return sum(each.own for each in evidence.calls.that_grow(evidence.half[1], apart) if not each.is_torch)
+    growing = evidence.calls.that_grow(evidence.half[1], apart, claimed(evidence.calls))
+    return sum(each.own for each in growing if not each.is_torch)
 
 
-def size_finding(evidence, claimed):
-    """The fixed cost of a step that a larger batch would share; without the share `claimed`, of which others speak."""
+def size_finding(evidence, others):
+    """The fixed cost of a step that a larger batch would share; without the share of which `others` speak."""
     sizes = evidence.sizes
     if sizes is None or sizes.fixed < 0.5:
         return None
     return Finding(
         "calls cost more than what they compute",
-        sizes.fixed * evidence.compute / evidence.step - claimed,
+        sizes.fixed * evidence.compute / evidence.step - others,
         "a larger batch, if the training bears it; fewer and larger calls: torch.compile",
         f"a batch of {evidence.samples} takes one thread {duration(sizes.one)}, four times as many samples "
         f"{duration(sizes.larger)}: {sizes.fixed:.0%} of a step do not grow with the batch",
