@@ -396,8 +396,8 @@ claim("mended, the supply gives the same digits to the last bit", same_digits)
 claim("a digit is supplied at least 20 times faster", race.at_least(20))
 
 # %% [markdown]
-# The first mend alone gives less than hoped: most of what it leaves is the loop over pixels. The second gives the rest.
-# People stop after the first, disappointed, or report the second alone. Together they remove the whole supply.
+# The first mend alone gives two or three times: what it leaves is the loop over pixels. The second takes that too. Either
+# number alone would mislead a reader of your report; together they remove the whole supply.
 #
 # What about workers, the usual answer to slow supply? Two of them on two cores can halve the supply at best, and each
 # pass would start them anew. Removing the work beats spreading it.
@@ -556,7 +556,7 @@ ranking = rank(parts)
 ranking
 
 # %% [markdown]
-# The update was a part in a hundred. It has not become slower; everything around it has gone. Now it is worth a mend,
+# The update was a few parts in a hundred. It has not become slower; everything around it has gone. Now it is worth a mend,
 # and so is the loader. It collects 100 digits one by one and stacks them, where one indexing operation orders all 300.
 
 # %%
@@ -694,7 +694,7 @@ claim("the finished step is within 15 % of max(t_d / w, t_c)", above.within(0.15
 claim("to prepare a batch takes at most a fifth of computing on it", preparing.at_least(5))
 
 # %% [markdown]
-# And `diagnose`, which found four things to try in the slow script's step?
+# And `diagnose`, which had so much to say of the slow script's step?
 
 
 # %%
