@@ -13,6 +13,8 @@ STEPS, PASSES = 40, 4
 LONGEST, MOST = 16, 8
 """How many steps of a pass are enough, and how many passes are at most begun."""
 
+STRETCH = 8
+
 
 class Supply:
     """What is seen of a loader while `step` is called with its batches.
@@ -66,9 +68,12 @@ class Supply:
 
     @property
     def wait(self):
-        """Seconds a step waits: the median over stretches of as many steps as there are workers, which take turns."""
-        size = max(1, self.workers)
+        """Seconds a step waits: the median over stretches of STRETCH steps, or as many as there are workers.
+
+        A single wait says little: workers take turns, and who reads ahead lets one batch wait for all of a chunk.
+        """
         walls = [each.wall for each in self.others]
+        size = max(1, self.workers, min(STRETCH, len(walls) // 2))
         return median(sum(walls[at : at + size]) / len(walls[at : at + size]) for at in range(0, len(walls), size))
 
     @property
