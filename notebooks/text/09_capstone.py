@@ -194,8 +194,8 @@ ranking = rank(parts)
 ranking
 
 # %% [markdown]
-# This table is a plan. Here the largest is `learn`, many times more than its arithmetic can take, so something is in it
-# that is none. To cut and to normalise is one matter, the supply of digits, and comes next. The update is at the bottom:
+# This table is a plan. Two matters share nearly all of it. To cut and to normalise is one: the supply of digits. The other
+# is `learn`, many times more than its arithmetic can take, so something is in it that is none. The update is at the bottom:
 # a perfect one, that takes no time at all, would not be noticed.
 
 # %%
@@ -317,7 +317,7 @@ claim("the step does not even get 1.5 times faster by it", no_faster)
 # %% [markdown]
 # ## Mend 1: what did somebody leave switched on?
 #
-# The largest part first. What is in `learn`, beside the arithmetic? Ten micro-batches in a step, and around each of
+# Of two large parts begin with the one that is easier to mend. What is in `learn`, beside the arithmetic? Ten micro-batches in a step, and around each of
 # them one line that the mend takes away:
 
 # %%
