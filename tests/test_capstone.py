@@ -73,6 +73,7 @@ def graded(path):
     return done.returncode, [tuple(line.split(maxsplit=1)) for line in done.stdout.splitlines()], done.stderr
 
 
+@pytest.mark.long
 def test_the_fast_script_passes_all_gates():
     status, lines, _ = graded(CAPSTONE / "train_fast.py")
     assert [word for word, _ in lines] == ["passed"] * 4, lines
@@ -85,6 +86,7 @@ def test_the_fast_script_passes_all_gates():
     assert status == 0
 
 
+@pytest.mark.long
 def test_the_slow_script_fails_at_changed_whatever_its_comments(tmp_path):
     copy = tmp_path / "mine.py"
     text = (CAPSTONE / "train_slow.py").read_text(encoding="utf-8")
@@ -135,6 +137,7 @@ def test_an_answer_of_another_form_is_refused(given, sentence):
         check.in_form(given, 300)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("text", "sentence"), CHEATS.values(), ids=CHEATS)
 def test_a_cheat_fails_at_correct(text, sentence, tmp_path):
     (tmp_path / "cheat.py").write_text(text, encoding="utf-8")

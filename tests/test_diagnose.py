@@ -34,6 +34,7 @@ def rank(diagnosis, cause):
     return places[0] if places else None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", planted.FAULTS)
 def test_a_planted_fault_is_found(name):
     diagnosis = steptime.diagnose(*getattr(planted, name)(), seconds=8)
@@ -43,12 +44,14 @@ def test_a_planted_fault_is_found(name):
     assert not diagnosis.healthy
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", healthy.HEALTHY)
 def test_a_healthy_loop_is_called_healthy(name):
     diagnosis = steptime.diagnose(*getattr(healthy, name)())
     assert diagnosis.healthy and "Healthy" in repr(diagnosis), diagnosis
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name",
     [
