@@ -52,7 +52,7 @@ def test_all_mends_but_the_new_order_keep_every_class(dealt):
 def test_sheets_hold_the_digits_that_the_labels_say(dealt):
     folder, truth = dealt
     labels = (folder / "labels.txt").read_text(encoding="ascii").split()
-    assert [len(line) for line in labels] == [100, 100] and len(truth) == 300
+    assert [len(line) for line in labels] == [100, 100, 100] and len(truth) == 300
     assert Image.open(folder / "train" / "sheet-01.png").size == (80, 80)
     assert len(list((folder / "test").iterdir())) == 3
 
