@@ -97,11 +97,6 @@ class Supply:
         return max(0.0, min(fair) - self.wait) if fair else 0.0
 
     @property
-    def start_each_step(self):
-        """The seconds of `start` that fall on a step of a whole pass; 0 where nobody knows how long one is."""
-        return self.start / self.length if self.length else 0.0
-
-    @property
     def passes(self):
         """How many passes were begun."""
         return len(self._starts)
