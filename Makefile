@@ -4,7 +4,7 @@
 PYTHON ?= python3
 BOOK := .venv/bin/python
 
-.PHONY: help install lab test html test-html refresh sabotage steady traces lint release grade course check-sets
+.PHONY: help install lab test html test-html test-long refresh sabotage steady traces lint release grade course check-sets
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -24,6 +24,9 @@ html: install  ## make pages for the web from the stored notebooks, in build/htm
 
 test-html: install  ## make those pages and open each in a browser, in two themes and widths
 	@$(BOOK) -m pytest tests/test_web.py -m web
+
+test-long: install  ## diagnose every loop with a planted fault, and grade attempts at the capstone
+	@$(BOOK) -m pytest -m long tests
 
 refresh: install  ## run the chapters whose text changed and store their outputs (CHAPTER=01: that one anyway)
 	@$(BOOK) -m book.refresh $(CHAPTER)

@@ -24,6 +24,7 @@ SITE = ROOT / "build" / "html"
 FIGURE = re.compile(
     r'<figure><img alt="([^"]*)" src="data:image/png;base64,([^"]*)"><figcaption>(.*?)</figcaption></figure>', re.DOTALL
 )
+LINK = re.compile(r"\[([^\]]+)\]\(([^)#:]+)\)")
 VERDICT = re.compile(r"(True|False|cannot tell) +(.+)")
 NOT_RUN = re.compile(r"(not run here: [^(]+?) \((.+)\)")
 SIGNS = "| what you see | what it usually means | what to try |"
@@ -79,7 +80,7 @@ def chapter_page(chapter, terms):
     for place, cell in enumerate(notebook.cells):
         if cell.cell_type == "markdown":
             marked = mark(cell.source, [term for term in terms if term.cell == place])
-            cell.source = marked.replace("](../", "](")
+            cell.source = LINK.sub(to_stored, marked.replace("](../", "]("))
         else:
             cell.outputs = [output for output in cell.outputs if output.get("text", "shown").strip()]
             for output in cell.outputs:
@@ -90,6 +91,15 @@ def chapter_page(chapter, terms):
         section.cells[0].source = f"({label(chapter, number)})=\n{section.cells[0].source}"
     notebook.cells.insert(1, opening)
     return notebook
+
+
+def to_stored(match):
+    """A match of LINK, led to the copy of the file that it names beside the notebooks; of a folder the text alone."""
+    text, target = match.groups()
+    beside = ROOT / "notebooks" / target
+    if beside.is_dir():
+        return text
+    return f"[{text}](stored/{target})" if beside.is_file() and beside.suffix != ".ipynb" else match[0]
 
 
 def picture_files(name):

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import steptime
 from book.chapters import ROOT
 from steptime.__main__ import main
-from steptime.diagnosis import Unfinished
+from steptime.diagnosis import Unfinished, clock
 from tests.loops import alike, healthy, planted
 from tests.loops.training import Training, in_memory, network, numbers
 
@@ -34,6 +34,7 @@ def rank(diagnosis, cause):
     return places[0] if places else None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", planted.FAULTS)
 def test_a_planted_fault_is_found(name):
     diagnosis = steptime.diagnose(*getattr(planted, name)(), seconds=8)
@@ -43,12 +44,14 @@ def test_a_planted_fault_is_found(name):
     assert not diagnosis.healthy
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", healthy.HEALTHY)
 def test_a_healthy_loop_is_called_healthy(name):
     diagnosis = steptime.diagnose(*getattr(healthy, name)())
     assert diagnosis.healthy and "Healthy" in repr(diagnosis), diagnosis
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name",
     [
@@ -59,6 +62,7 @@ def test_a_healthy_loop_is_called_healthy(name):
         "double_loss",
         "checkpointed",
         "looked_for_a_nan",
+        "read_ahead_in_chunks",
     ],
 )
 def test_loops_that_are_alike(name):
@@ -157,6 +161,10 @@ def test_a_compiled_step():
     net = torch.nn.Linear(64, 10)
     step = torch.compile(lambda batch: net(batch).sum().backward(), backend="eager")
     assert "torch.compile in use" in repr(steptime.diagnose(tensors(), step, net, seconds=2))
+
+
+def test_the_clock_does_not_count_its_own_reading():
+    assert min(clock.since(clock.now()).wall for _ in range(200)) < 5e-6
 
 
 def test_autocast_within_the_step_is_seen():

@@ -74,7 +74,7 @@ def breaches(chapter):
 def test_what_a_progress_bar_leaves_is_not_stored(chapter):
     notebook = chapter.read_notebook()
     notebook.cells[1].outputs = [nbformat.v4.new_output("stream", name="stderr", text="\r      \r")]
-    store(notebook, chapter)
+    store(notebook, chapter, card="")
     assert not chapter.read_notebook().cells[1].outputs and not breaches(chapter)
 
 

@@ -88,6 +88,7 @@ def test_a_page_loads_alone_fits_the_screen_and_is_for_everybody(name, width, op
     page.wait_for_function("() => [...document.images].every(image => image.complete && image.naturalWidth)")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.evaluate(THIN_OUT)
+    page.add_style_tag(content="* { transition: none !important }")  # a colour on its way to the other theme is neither
     breaches = []
     for theme in THEMES:
         page.emulate_media(color_scheme=theme)

@@ -7,6 +7,7 @@ import json
 import pickle
 import random
 import tempfile
+import time
 
 import numpy as np
 import torch
@@ -34,6 +35,7 @@ CAUSES = {
     "json_of_a_tensor": "logging writes numbers as text",
     "numbers_one_by_one": "the step loops over its samples",
     "copied_deeply": "the data set is copied for each pass",
+    "read_ahead_in_chunks": "the data are slow to come",
     "looked_for_a_nan": "anomaly mode is on",
     "printed_loss": None,
     "appended_labels": None,
@@ -242,6 +244,23 @@ def numbers_one_by_one():
 
     _, *rest = beside(training, act)
     return list(in_memory(batch_size=256)), *rest
+
+
+class InChunks:
+    """A loader that fetches two batches at once: the second does not wait."""
+
+    def __init__(self):
+        self.inputs, self.classes = numbers()
+
+    def __iter__(self):
+        for start in range(0, len(self.classes), 64):
+            if start % 128 == 0:
+                time.sleep(0.02)
+            yield self.inputs[start : start + 64], self.classes[start : start + 64]
+
+
+def read_ahead_in_chunks():
+    return Training().with_loader(InChunks())
 
 
 def looked_for_a_nan():

@@ -22,12 +22,17 @@ class Stretch:
 
 def now():
     """A moment: pass it to `since`."""
-    return perf_counter(), process_time(), _queued()
+    return (_queued(), process_time(), perf_counter())
 
 
 def since(moment):
-    """The Stretch from that moment to this."""
-    return Stretch(*(later - earlier for earlier, later in zip(moment, now(), strict=True)))
+    """The Stretch from that moment to this.
+
+    The wall clock is read last before and first after: what reading the others takes, or who comes between, is not in.
+    """
+    queued, computed, wall = moment
+    wall = perf_counter() - wall
+    return Stretch(wall, process_time() - computed, _queued() - queued)
 
 
 def _queued():

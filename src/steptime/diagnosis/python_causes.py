@@ -71,41 +71,42 @@ def _rest_seconds(evidence):
 
 
 def _saving(evidence):
-    seconds = evidence.calls.seconds(_is_saving)
-    return Finding(
+    return _named(
+        evidence,
+        _is_saving,
         "a checkpoint in each step: the state is saved or copied",
-        evidence.share(seconds),
         "write one every few minutes, or in a thread on a copy",
-        f"a step spends {duration(seconds)} of {duration(evidence.plain)} in {_names(evidence, _is_saving)}",
         WHICH,
-        certain=True,
     )
 
 
 def _printing(evidence):
-    seconds = evidence.calls.seconds(_is_printing, evidence.calls.keys(_is_saving))
-    return Finding(
+    return _named(
+        evidence,
+        _is_printing,
         "logging writes numbers as text in each step",
-        evidence.share(seconds),
         "log a few numbers, every hundredth step; keep whole tensors as arrays",
-        f"a step spends {duration(seconds)} of {duration(evidence.plain)} in {_names(evidence, _is_printing)}",
         WHICH,
-        certain=True,
+        evidence.calls.keys(_is_saving),
     )
 
 
 def _anomaly_mode(evidence):
     """Anomaly mode writes down at each operator of the forward pass where in Python it was called."""
-    seconds = evidence.calls.seconds(_is_tracing_back)
-    return Finding(
+    return _named(
+        evidence,
+        _is_tracing_back,
         "anomaly mode is on",
-        evidence.share(seconds),
         "leave out torch.autograd.set_detect_anomaly and detect_anomaly until there is a NaN to be found",
-        f"a step spends {duration(seconds)} of {duration(evidence.plain)} on noting where its operators were called: "
-        f"{_names(evidence, _is_tracing_back)}",
         ("02", "What does looking cost?"),
-        certain=True,
     )
+
+
+def _named(evidence, chosen, cause, advice, section, barred=frozenset()):
+    """A finding about the functions for which `chosen(function)` is true, known by their names."""
+    seconds = evidence.calls.seconds(chosen, barred)
+    spent = f"a step spends {duration(seconds)} of {duration(evidence.plain)} in {_names(evidence, chosen)}"
+    return Finding(cause, evidence.share(seconds), advice, spent, section, certain=True)
 
 
 def rest_finding(evidence, claimed_seconds):

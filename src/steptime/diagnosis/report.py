@@ -50,7 +50,7 @@ class Diagnosis:
         axes.grid(axis="y", visible=False)
         axes.set_xlabel(f"ms of a step of {duration(left)}")
         first = self.parts[0]
-        caption = f"{first.name[0].upper()}{first.name[1:]} takes {first.share:.0%} of a step."
+        caption = f"The largest part of a step: {first.name}, {first.share:.0%}."
         shares = ", ".join(f"{part.name} {part.share:.0%}" for part in self.parts)
         alt = f"The parts of a step of {duration(left)}, one after the other, as bars: {shares}."
         return Picture(canvas, alt, caption)

@@ -31,15 +31,13 @@ def _evaluation(evidence):
         return _after_backward(evidence)
     if "evaluated" not in evidence.forwards.kinds:
         return None
-    passes, _, name = evidence.forwards.kinds["evaluated"]
-    return Finding(
+    return _forward_passes(
+        evidence,
+        "evaluated",
         "the step evaluates",
-        evidence.forwards.share("evaluated") * evidence.compute / evidence.step,
         "evaluate once an epoch; what a frozen network says of a sample, compute once and keep",
-        f"{_passes(passes)} of {name} in each step without gradients or in evaluation mode, "
-        f"{evidence.forwards.share('evaluated'):.0%} of the computation",
+        "without gradients or in evaluation mode",
         ("05", "Which part first?"),
-        certain=True,
     )
 
 
@@ -69,16 +67,23 @@ def _after_backward(evidence):
 def _repeated(evidence):
     if not evidence.forwards or "repeated" not in evidence.forwards.kinds:
         return None
-    passes, _, name = evidence.forwards.kinds["repeated"]
-    return Finding(
+    return _forward_passes(
+        evidence,
+        "repeated",
         "the forward pass is computed twice",
-        evidence.forwards.share("repeated") * evidence.compute / evidence.step,
         "keep the output of the first and use it again",
-        f"{_passes(passes)} of {name} in each step on an input that it has had in this step, "
-        f"{evidence.forwards.share('repeated'):.0%} of the computation",
+        "on an input that it has had in this step",
         ("02", "What do the operators do?"),
-        certain=True,
     )
+
+
+def _forward_passes(evidence, kind, cause, advice, how, section):
+    """A finding about the forward passes of a kind."""
+    passes, _, name = evidence.forwards.kinds[kind]
+    share = evidence.forwards.share(kind)
+    number = f"{passes} forward pass{'es' * (passes > 1)}"
+    seen = f"{number} of {name} in each step {how}, {share:.0%} of the computation"
+    return Finding(cause, share * evidence.compute / evidence.step, advice, seen, section, certain=True)
 
 
 def _growth(evidence):
@@ -247,7 +252,3 @@ def _cost(evidence, chosen):
     outer = [call for call in operators.calls if call.outer]
     part = sum(map(chosen, outer)) / max(1, len(outer))
     return operators.own(chosen) + part * max(0.0, operators.between - python_seconds(evidence))
-
-
-def _passes(number):
-    return f"{number} forward pass{'es' * (number > 1)}"

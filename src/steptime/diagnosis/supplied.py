@@ -13,6 +13,8 @@ STEPS, PASSES = 40, 4
 LONGEST, MOST = 16, 8
 """How many steps of a pass are enough, and how many passes are at most begun."""
 
+STRETCH = 8
+
 
 class Supply:
     """What is seen of a loader while `step` is called with its batches.
@@ -66,9 +68,12 @@ class Supply:
 
     @property
     def wait(self):
-        """Seconds a step waits: the median over stretches of as many steps as there are workers, which take turns."""
-        size = max(1, self.workers)
+        """Seconds a step waits: the median over stretches of STRETCH steps, or as many as there are workers.
+
+        A single wait says little: workers take turns, and who reads ahead lets one batch wait for all of a chunk.
+        """
         walls = [each.wall for each in self.others]
+        size = max(1, self.workers, min(STRETCH, len(walls) // 2))
         return median(sum(walls[at : at + size]) / len(walls[at : at + size]) for at in range(0, len(walls), size))
 
     @property
@@ -90,11 +95,6 @@ class Supply:
             if start < len(self._waits) and (before or not goes_on)
         ]
         return max(0.0, min(fair) - self.wait) if fair else 0.0
-
-    @property
-    def start_each_step(self):
-        """The seconds of `start` that fall on a step of a whole pass; 0 where nobody knows how long one is."""
-        return self.start / self.length if self.length else 0.0
 
     @property
     def passes(self):

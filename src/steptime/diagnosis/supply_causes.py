@@ -14,8 +14,9 @@ COMPETE = ("04", "Why do workers help less when they compute?")
 WORKERS = ("04", "What do workers cost?")
 COLLATE = ("04", "What does the batch size do to the loader?")
 
+PARSING = ("json", "csv", "xml", "yaml", "'split'", "'strip'", "literal_eval", "fromstring", "loadtxt")
 PREPARATIONS = (
-    ("text is parsed", ("json", "csv", "'split'", "'strip'", "literal_eval", "fromstring", "loadtxt"), FORMAT),
+    ("text is parsed", PARSING, FORMAT),
     ("bytes are unpacked", ("zlib", "gzip", "bz2", "lzma", "zstd", "decompress"), FORMAT),
     ("pictures are decoded", ("PIL", "ImagingDecoder", "jpeg", "imread", "imdecode"), DECODED),
 )
