@@ -13,8 +13,8 @@
 SEED = draw.randrange(10**6)
 LAUNCH = draw.choice((3, 4, 5))
 WHITE = draw.choice((6, 8, 10))
-COPIES = draw.randrange(1_400, 1_600)
-KERNELS = draw.randrange(2_400, 2_700)
+COPIES = draw.randrange(1_700, 1_900)
+KERNELS = draw.randrange(900, 1_100)
 TIMES = draw.choice((8, 9))
 
 # %% nbgrader={"schema_version": 3, "grade_id": "imports", "grade": false, "solution": false, "locked": true, "task": false}

@@ -30,11 +30,8 @@ from math import ceil
 from statistics import median
 
 import numpy as np
-import torch
 
 from steptime import compare
-
-torch.set_num_threads(1)
 
 # %% [markdown]
 # ## 1. How many workers are enough?
@@ -537,6 +534,9 @@ assert len(set(seen.tolist())) == len(seen), f"of {len(seen)} draws {len(set(see
 
 
 # %% nbgrader={"schema_version": 3, "grade_id": "slow", "grade": false, "solution": false, "locked": true, "task": false}
+import torch
+
+torch.set_num_threads(1)
 mean, deviation = torch.tensor(MEAN), torch.tensor(DEVIATION)
 
 

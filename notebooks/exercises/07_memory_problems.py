@@ -431,12 +431,11 @@ assert choose([(3, 1.0), (3, 2.0), (3, 4.0)], 5) is None
 
 
 def traded(layers, starts):
-    there, behind = 0, 0
-    for first, end in reversed(list(zip(starts, [*starts[1:], len(layers)]))):
+    there = 0
+    for first, end in zip(starts, [*starts[1:], len(layers)]):
         inputs = sum(layers[start][0] for start in starts if start < first)
         there = max(there, inputs + sum(size for size, _ in layers[first:end]))
-        behind = behind or sum(seconds for _, seconds in layers[:first])
-    return there, behind
+    return there, sum(seconds for _, seconds in layers[: starts[-1]])
 
 
 for _ in range(12):

@@ -514,6 +514,8 @@ def straight(seed, settings, stop, steps):
     return losses[stop:], training.error()
 
 
+straight(SEED, {}, 2, 3)
+
 # %% [markdown]
 # Write `save(training)`, which gives all that has to be kept, as plain data, and `load(training, saved)`, which puts it
 # into a training that was set up anew, with another seed and the same settings. From there on it has to go on as if

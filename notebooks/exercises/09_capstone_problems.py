@@ -30,7 +30,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import torch
-from sklearn.datasets import load_digits
 from torch.nn.functional import cross_entropy
 
 from steptime import PairedRatios, Verdict, compare, verify
@@ -44,12 +43,15 @@ torch.set_num_threads(1)
 # {{BATCH}} digits, each moved a little, learns from the first {{LEARNT}} and looks at the others: how large is the loss on digits that
 # it did not learn from? It works, and every line was once the obvious one. Read it now; problems 5 and 6 make it fast.
 
-# %% nbgrader={"schema_version": 3, "grade_id": "prepare-slowly", "grade": false, "solution": false, "locked": true, "task": false}
+# %% nbgrader={"schema_version": 3, "grade_id": "digits", "grade": false, "solution": false, "locked": true, "task": false}
+from sklearn.datasets import load_digits
+
 digits = load_digits()
 grey = np.minimum(digits.images.reshape(-1, 64), 15).astype(np.uint8)
 scanned, classes = grey[:, 0::2] << 4 | grey[:, 1::2], torch.tensor(digits.target)
 
 
+# %% nbgrader={"schema_version": 3, "grade_id": "prepare-slowly", "grade": false, "solution": false, "locked": true, "task": false}
 def level(scan, row, column):
     """The grey level of a pixel, 0 to 15; beside the scan is paper, 0. Of two pixels in a byte the left is the upper half."""
     if not (0 <= row < 8 and 0 <= column < 8):
