@@ -127,8 +127,8 @@ def table_of(log):
 
 
 # %% [markdown]
-# With `noted` your function is a profiler. Here it looks at a loader of text. Lists that are built in a function count as
-# calls in some versions of Python, as `<listcomp>`.
+# With `noted` your function is a profiler. Here it looks at a loader of text. Before Python 3.12 a list that is built in
+# square brackets counts as a call, `<listcomp>`.
 
 
 # %%
