@@ -1,7 +1,6 @@
 """Run the chapters again and again, every other time beside noisy neighbours, and table what each claim came to."""
 
 import argparse
-import hashlib
 import json
 import sys
 import time
@@ -9,9 +8,9 @@ from collections import defaultdict
 from contextlib import nullcontext
 
 from book.chapters import ROOT, code_cells, find_chapters, sections
+from book.dependencies import state
 from book.neighbours import neighbours
 from book.run import run_claims
-from steptime.machine import card
 
 RECORD = ROOT / ".steady" / "runs.jsonl"
 
@@ -59,20 +58,13 @@ def record(chapter, number):
 
 
 def passes(chapter):
-    """The recorded passes of a chapter as it is today: after a change of its text or of the helper it starts anew."""
+    """The recorded passes of a chapter as it is today: after a change of what its verdicts depend on it starts anew."""
     if not RECORD.exists():
         return []
     with RECORD.open(encoding="utf-8") as file:
         runs = [json.loads(line) for line in file]
     now = state(chapter)
     return [run for run in runs if (run["chapter"], run["state"]) == (chapter.name, now)]
-
-
-def state(chapter):
-    """A digest of all that a chapter's verdicts depend on: its text, the helper, the versions and the machine."""
-    files = [chapter.text, *sorted((ROOT / "src").rglob("*.py"))]
-    parts = [path.read_bytes() for path in files] + [repr(card()).encode()]
-    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
 
 
 def claims_of(chapter):
