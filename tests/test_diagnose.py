@@ -57,6 +57,7 @@ def test_a_healthy_loop_is_called_healthy(name):
     "name",
     [
         "gzip_source",
+        "pictures_with_names",
         "other_model_validates",
         "summed_losses",
         "printed_loss",

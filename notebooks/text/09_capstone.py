@@ -242,12 +242,12 @@ diagnosis
 # classifies after each pass, and the list in which it keeps its losses. A tool sees what it is shown.
 
 # %%
-found = {finding.cause for finding in diagnosis.findings}
+found = "; ".join(finding.cause for finding in diagnosis.findings)
 claim(
     "diagnose names the pictures that are decoded for each batch",
-    "preparing a batch computes: pictures are decoded" in found,
+    Verdict("preparing a batch computes: pictures are decoded" in found, found),
 )
-claim("diagnose names anomaly mode", "anomaly mode is on" in found)
+claim("diagnose names anomaly mode", Verdict("anomaly mode is on" in found, found))
 
 # %% [markdown]
 # ## A wrong turn: what if you begin with the optimiser?
@@ -716,7 +716,10 @@ print("healthy" if diagnosis.healthy else diagnosis)
 diagnosis.plot()
 
 # %%
-claim("of the finished step diagnose says that it is healthy", diagnosis.healthy)
+found = "; ".join(finding.cause for finding in diagnosis.findings)
+claim(
+    "of the finished step diagnose says that it is healthy", Verdict(diagnosis.healthy, found)
+)
 
 # %% [markdown]
 # A perfect worker could save these few percent. A real one costs more than that to hand a batch over (chapter 04). So
