@@ -233,7 +233,7 @@ net = slow.network()
 optimiser = slow.Adam(net.parameters(), lr=0.005)
 digits = slow.Digits(folder / "train", labels)
 loader = torch.utils.data.DataLoader(digits, batch_size=100, shuffle=True)
-diagnosis = diagnose(loader, lambda batch: slow.learn(net, optimiser, *batch), net, seconds=10)
+diagnosis = diagnose(loader, lambda batch: slow.learn(net, optimiser, *batch), net)
 diagnosis
 
 # %% [markdown]
