@@ -17,8 +17,7 @@ lab: install  ## open the book in JupyterLab (PORT=8890 chooses the port)
 	@$(BOOK) -m book.lab $(PORT)
 
 test: install lint  ## run the helper's tests, the rules and every chapter (CHAPTER=01: one chapter)
-	@$(BOOK) -m pytest --chapter=$(CHAPTER) -n 2 --ignore=notebooks --ignore=tests/test_browser.py
-	@$(BOOK) -m pytest --chapter=$(CHAPTER) notebooks tests/test_browser.py
+	@$(BOOK) -m pytest --chapter=$(CHAPTER)
 
 html: install  ## make pages for the web from the stored notebooks, in build/html
 	@$(BOOK) -m book.web
