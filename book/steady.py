@@ -1,17 +1,17 @@
 """Run the chapters again and again, every other time beside noisy neighbours, and table what each claim came to."""
 
 import argparse
-import hashlib
 import json
+import statistics
 import sys
 import time
 from collections import defaultdict
 from contextlib import nullcontext
 
 from book.chapters import ROOT, code_cells, find_chapters, sections
+from book.dependencies import state
 from book.neighbours import neighbours
 from book.run import run_claims
-from steptime.machine import card
 
 RECORD = ROOT / ".steady" / "runs.jsonl"
 
@@ -59,20 +59,13 @@ def record(chapter, number):
 
 
 def passes(chapter):
-    """The recorded passes of a chapter as it is today: after a change of its text or of the helper it starts anew."""
+    """The recorded passes of a chapter as it is today: after a change of what its verdicts depend on it starts anew."""
     if not RECORD.exists():
         return []
     with RECORD.open(encoding="utf-8") as file:
         runs = [json.loads(line) for line in file]
     now = state(chapter)
     return [run for run in runs if (run["chapter"], run["state"]) == (chapter.name, now)]
-
-
-def state(chapter):
-    """A digest of all that a chapter's verdicts depend on: its text, the helper, the versions and the machine."""
-    files = [chapter.text, *sorted((ROOT / "src").rglob("*.py"))]
-    parts = [path.read_bytes() for path in files] + [repr(card()).encode()]
-    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
 
 
 def claims_of(chapter):
@@ -86,15 +79,18 @@ def held(run, claims):
     return not run["errors"] and said == [(text, "True") for text in claims]
 
 
+EXACT = (True, float("inf"))  # the badness of what was True and has no margin
+
+
 def badness(claim):
     """The order in which the passes of one claim are worth a look: not True before True, then the smallest margin."""
     return claim["word"] == "True", float("inf") if claim["margin"] is None else claim["margin"]
 
 
 def table(rows):
-    """A table in Markdown: per claim the passes, the verdicts, the smallest margin and what it was measured from.
+    """A table in Markdown: per chapter, and per claim that is timed or was not always True, what it came to.
 
-    rows: {the name of a chapter: its recorded passes}.
+    rows: {the name of a chapter: its recorded passes}. The rest are exact, and counted in the chapter's row.
     """
     lines = ["| claim | passes | loaded | True | cannot tell | False | smallest margin | evidence there |"]
     lines.append("| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |")
@@ -103,17 +99,28 @@ def table(rows):
         for run in runs:
             for claim in run["claims"]:
                 claims[claim["claim"]].append(claim | {"loaded": run["loaded"]})
+        exact = [text for text, seen in claims.items() if badness(min(seen, key=badness)) == EXACT]
+        took = " and ".join(
+            f"{statistics.median(run['seconds'] for run in runs if run['loaded'] == loaded):.0f} s {where}"
+            for loaded, where in ((False, "quiet"), (True, "beside neighbours"))
+            if any(run["loaded"] == loaded for run in runs)
+        )
+        words = [claim["word"] for seen in claims.values() for claim in seen]
+        lines.append(row(f"**{name}**, {took}", runs, words, "", f"{len(claims)} claims, {len(exact)} of them exact"))
         for text, seen in claims.items():
-            words = [claim["word"] for claim in seen]
-            worst = min(seen, key=badness)
-            margin = "exact" if worst["margin"] is None else f"{worst['margin']:.3g}x"
-            counts = [len(seen), sum(claim["loaded"] for claim in seen)]
-            counts += [words.count(word) for word in ("True", "cannot tell", "False")]
-            lines.append(f"| {text} | {' | '.join(map(str, counts))} | {margin} | {worst['evidence']} |")
-        seconds = sorted(run["seconds"] for run in runs)
-        lines.append(f"| *{name}*: {len(runs)} passes, {seconds[len(seconds) // 2]} s each |" + " |" * 7)
+            if text not in exact:
+                worst = min(seen, key=badness)
+                margin = "exact" if worst["margin"] is None else f"{worst['margin']:.3g}x"
+                lines.append(row(text, seen, [claim["word"] for claim in seen], margin, worst["evidence"]))
         lines += [f"| *{name} raised {error}* |" + " |" * 7 for run in runs for error in run["errors"]]
     return "\n".join(lines)
+
+
+def row(what, passes, words, margin, evidence):
+    """A row of the table: the passes, those of them beside neighbours, and how often each verdict was met in them."""
+    counts = [len(passes), sum(each["loaded"] for each in passes)]
+    counts += [words.count(word) for word in ("True", "cannot tell", "False")]
+    return f"| {what} | {' | '.join(f'{count:,}' for count in counts)} | {margin} | {evidence} |"
 
 
 if __name__ == "__main__":

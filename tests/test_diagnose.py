@@ -14,6 +14,7 @@ import steptime
 from book.chapters import ROOT
 from steptime.__main__ import main
 from steptime.diagnosis import Unfinished, clock
+from steptime.diagnosis.trials import see_sizes
 from tests.loops import alike, healthy, planted
 from tests.loops.training import Training, in_memory, network, numbers
 
@@ -56,6 +57,7 @@ def test_a_healthy_loop_is_called_healthy(name):
     "name",
     [
         "gzip_source",
+        "pictures_with_names",
         "other_model_validates",
         "summed_losses",
         "printed_loss",
@@ -165,6 +167,18 @@ def test_a_compiled_step():
 
 def test_the_clock_does_not_count_its_own_reading():
     assert min(clock.since(clock.now()).wall for _ in range(200)) < 5e-6
+
+
+def test_what_a_change_of_size_costs_is_no_fixed_cost():
+    """After a large batch the caches hold its numbers, so the first small one takes longer than those that follow."""
+    last = 0
+
+    def step(batch):
+        nonlocal last
+        sum(range(200 * (len(batch) + 300 * (len(batch) != last))))
+        last = len(batch)
+
+    assert see_sizes(step, torch.zeros(100), 5).fixed < 0.2
 
 
 def test_autocast_within_the_step_is_seen():

@@ -211,7 +211,7 @@ def test_an_event_larger_than_a_chunk_is_read(reads):
     [
         (b"", "is empty: the profiler was stopped before writing, or step() was never called."),
         (b" \n\n", "is empty: the profiler was stopped before writing, or step() was never called."),
-        (gzip.compress(b""), "is empty: the profiler was stopped before writing, or step() was never called."),
+        (gzip.compress(b"", mtime=0), "is empty: the profiler was stopped before writing, or step() was never called."),
         (b"\x89PNG\r\n\x1a\n" + bytes(range(256)), "is a PNG image, no trace."),
         (b"PK\x03\x04" + b"\0" * 90, "is a zip archive, no trace."),
         (b"<!DOCTYPE html><html>", "is a web page or XML, no trace."),

@@ -14,7 +14,7 @@ SEED = draw.randrange(10**6)
 STEPS = draw.randrange(30, 61)
 LOOKS = draw.randrange(1_500, 3_001)
 PIXELS = draw.choice((7, 8, 9)) ** 2
-PICTURES = draw.randrange(18_000, 21_000) // PIXELS
+PICTURES = draw.randrange(13_000, 15_000) // PIXELS
 LIMIT = draw.choice((2.0, 2.5, 3.0))
 TIMES = draw.choice((16, 17, 18))
 
@@ -717,7 +717,7 @@ for rows, width in ((1, 9), (5, 30), (17, 12)):
 #
 # | gate | points |
 # | --- | ---: |
-# | the answer is right: an array of the same type and shape, its values within 1e-5, on pictures you never saw | 2 |
+# | the answer is right: an array of the same type and shape, its values within 1e-3, on pictures you never saw | 2 |
 # | the work is done: it is right at every call of a race in which no picture comes twice | 1 |
 # | it is faster, beyond the noise | 2 |
 # | it is at least {{TIMES}} times as fast | 3 |
@@ -749,7 +749,7 @@ def load(texts):
 
 
 # %%
-race = compare(load_slowly, load, texts, same=1e-5, budget=3)
+race = compare(load_slowly, load, texts, same=1e-3, budget=3)
 race
 
 
@@ -769,7 +769,7 @@ def draw(random):
     return (exported(random, PICTURES + int(random.integers(-2, 3)), width).view(Anew),)
 
 
-gates = four_gates("load", "load_slowly", draw=draw, same=1e-5, target=TIMES)
+gates = four_gates("load", "load_slowly", draw=draw, same=1e-3, target=TIMES)
 ### END HIDDEN TESTS
 assert np.allclose(load(np.array([b"00ff"])), [[-1, 1]])
 assert np.allclose(load(np.array([b"0a0a0a", b"0a1410"]))[0], [0, 0, 0])

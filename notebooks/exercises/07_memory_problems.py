@@ -297,8 +297,8 @@ def largest_batch(layers, optimiser, memory):
 # %%
 for activation in ("gelu", "relu"):
     for optimiser in ("adam", "sgd"):
-        fits = largest_batch(stack(activation), optimiser, 32 * MIB)
-        print(f"{activation} and {optimiser}: {fits:,} samples in 32 MiB")
+        samples = largest_batch(stack(activation), optimiser, 32 * MIB)
+        print(f"{activation} and {optimiser}: {samples:,} samples in 32 MiB")
 
 # %% nbgrader={"schema_version": 3, "grade_id": "largest-batch-fits", "grade": true, "solution": false, "locked": true, "task": false, "points": 2}
 assert largest_batch([("linear", 3, 5), ("tanh",)], "momentum", 80 + 80 + 80 + 20 * 7 + 19) == 7

@@ -12,14 +12,14 @@
 # %% tags=["variant"] nbgrader={"schema_version": 3, "grade_id": "variant", "grade": false, "solution": false, "locked": true, "task": false}
 SEED = draw.randrange(10**6)
 BATCH = draw.randrange(240, 261)
-LEARNT = draw.randrange(28, 35)
+LEARNT = draw.randrange(56, 65)
 WIDTH = draw.choice((48, 56, 64))
 REACH = draw.choice((1, 2))
 LIMIT = draw.choice((1.2, 1.3, 1.4))
 WORTH = draw.choice((1.04, 1.05, 1.06))
 MARGIN = draw.choice((0.01, 0.015, 0.02))
 PREPARE_TIMES = draw.choice((12, 13))
-STEP_TIMES = draw.choice((13, 14))
+STEP_TIMES = draw.choice((5, 6))
 
 # %% nbgrader={"schema_version": 3, "grade_id": "imports", "grade": false, "solution": false, "locked": true, "task": false}
 import re
@@ -88,8 +88,8 @@ def learn(weights, pixels, labels, rate):
     losses = []
     for place in range(len(pixels)):
         one = torch.tensor(pixels[place].tolist())  # a copy, so that nothing can change the batch
-        with torch.autograd.set_detect_anomaly(True):  # somebody saw a NaN once
-            loss = cross_entropy(scores(weights, one), labels[place])
+        loss = cross_entropy(scores(weights, one), labels[place])
+        with torch.autograd.set_detect_anomaly(True):  # somebody saw a NaN in a gradient once
             loss.backward()
         losses.append(loss)
     return sum(loss.item() for loss in losses) / len(losses), update(weights, len(losses), rate)

@@ -2,6 +2,7 @@
 
 import copy
 import gzip
+import io
 import itertools
 import json
 import pickle
@@ -11,6 +12,7 @@ import time
 
 import numpy as np
 import torch
+from PIL import Image
 from torch.nn.functional import cross_entropy
 from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader, Dataset, TensorDataset, default_collate
@@ -22,6 +24,7 @@ CAUSES = {
     "adam_tensor_by_tensor": "an optimiser of many small operators",
     "gzip_source": "preparing a batch computes: bytes are unpacked",
     "comma_source": "preparing a batch computes: text is parsed",
+    "pictures_with_names": "preparing a batch computes: pictures are decoded",
     "augmented_in_python": "preparing a batch computes: Python for each record",
     "slow_collate": "preparing a batch computes: records are fetched and joined",
     "endless_stream": "preparing a batch computes",
@@ -124,6 +127,22 @@ def comma_source():
         return torch.tensor([float(word) for word in record[0].split(",")]), record[1]
 
     return Training(network(inputs=256)).with_loader(DataLoader(Records(stored, make), batch_size=32))
+
+
+def pictures_with_names():
+    """Pictures to be decoded, and for each a little text to be parsed."""
+    files = []
+    for pixels in np.random.default_rng(0).integers(0, 256, (64, 96, 96), dtype=np.uint8):
+        file = io.BytesIO()
+        Image.fromarray(pixels).save(file, "PNG")
+        files.append((",".join(["class", "3", *map(str, range(200))]), file.getvalue()))
+
+    def make(record):
+        words = record[0].split(",")
+        pixels = np.asarray(Image.open(io.BytesIO(record[1])).resize((16, 16)), dtype=np.float32)
+        return torch.from_numpy(pixels.reshape(-1)), int(words[1])
+
+    return Training(network(inputs=256)).with_loader(DataLoader(Records(files, make), batch_size=32))
 
 
 def augmented_in_python():

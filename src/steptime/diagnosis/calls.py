@@ -91,14 +91,14 @@ class Calls:
                 return max(self._members.get(group, ()), key=_everything, default=None)
             group = deeper
 
-    def is_notable(self, words, share=0.01):
-        """Whether a function, not torch's, whose file or name holds one of the words takes that share by itself."""
-        whole = sum(function.own for function in self.functions.values())
-        return any(
-            function.own >= share * whole and any(word in f"{function.file} {function.name}" for word in words)
+    def share(self, words):
+        """The part of all time, 0 to 1, that functions with one of the words in file or name take by themselves."""
+        named = [
+            function.own
             for function in self.functions.values()
-            if not function.is_torch
-        )
+            if not function.is_torch and any(word in f"{function.file} {function.name}" for word in words)
+        ]
+        return sum(named) / max(1e-9, sum(function.own for function in self.functions.values()))
 
     def keys(self, chosen):
         """The keys of the functions for which `chosen(function)` is true."""

@@ -149,10 +149,9 @@ class Gathering:
     def sizes(self):
         if self.evidence.plain > 0.2:
             return  # no fixed cost of calls is that long
-        self._demand(45)
-        self._cut(
-            "sizes", lambda batch: see_sizes(self.step, batch, self._times(0.2, 7, 40, 5 * self.evidence.plain)), 1
-        )
+        self._demand(55)
+        pairs = self._times(0.2, 5, 40, 10 * self.evidence.plain)
+        self._cut("sizes", lambda batch: see_sizes(self.step, batch, pairs), 1)
 
     def half(self):
         self._demand(10, 2 * READING * len(self.evidence.operators.calls) if self.evidence.operators else 0.0)

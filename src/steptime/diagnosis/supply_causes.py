@@ -22,6 +22,9 @@ PREPARATIONS = (
 )
 """What preparing can be, the words by which a function of it is known, and where the book speaks of it."""
 
+NOTABLE = 0.01
+"""The part of preparing that the functions of its kind take at least: those that do the work may be far below them."""
+
 JOINING = ("collate", "utils/data")
 """The words by which a function is known that fetches records and makes a batch of them."""
 
@@ -95,9 +98,10 @@ def _what_is_prepared(evidence):
     if function is None:
         return "torch's operators on each batch", "", COMPETE
     place = f", most of it in {function}, {function.calls:,.3g} calls a batch"
-    for what, words, section in PREPARATIONS:
-        if evidence.preparation.is_notable(words):
-            return what, place, section
+    # The largest share: whoever interrupts a small function makes it notable too.
+    what, words, section = max(PREPARATIONS, key=lambda each: evidence.preparation.share(each[1]))
+    if evidence.preparation.share(words) >= NOTABLE:
+        return what, place, section
     if any(word in f"{function.file} {function.name}" for word in JOINING):
         return "records are fetched and joined one by one", place, COLLATE
     return "Python for each record", place, COMPETE

@@ -28,11 +28,19 @@ class Sizes:
 
 
 def see_sizes(step, batch, pairs):
-    """Sizes of a step, over so many pairs."""
-    large = several(batch, LARGER)
+    """Sizes of a step, over so many pairs.
+
+    A call alike, not timed, comes before each: after another size the caches hold that one's numbers.
+    """
+    large, times = several(batch, LARGER), []
     with _threads() as use:
         use(1)
-        times = [(_seconds(step, batch), _seconds(step, large)) for _ in range(pairs + 1)][1:]
+        for _ in range(pairs):
+            pair = []
+            for each in (batch, large):
+                step(each)
+                pair.append(_seconds(step, each))
+            times.append(pair)
     return Sizes(*map(min, zip(*times, strict=True)))
 
 
