@@ -4,11 +4,14 @@ tests/submissions/NAME*.toml says of each submission which tests of the set NAME
 """
 
 import argparse
+import os
 import secrets
 import sys
 import tempfile
 import tomllib
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from multiprocessing import get_context
 
 import nbformat
 from nbformat.v4 import new_code_cell
@@ -20,7 +23,7 @@ from classroom.rebuild import name_of
 from classroom.sets import PUBLIC, find_sets
 
 FOLDER = ROOT / "tests" / "submissions"
-LOG = ROOT / "build" / "check-sets.log"
+LOGS = ROOT / "build" / "check-sets"
 EVERYTHING = "everything"
 
 
@@ -72,34 +75,39 @@ def main(arguments):
         sets = find_sets(asked.set)
     except ValueError as problem:
         return str(problem)
-    LOG.parent.mkdir(exist_ok=True)
-    log_to(LOG)
+    LOGS.mkdir(parents=True, exist_ok=True)
+    variants = [(problems, seed) for problems in sets for seed in (PUBLIC, secrets.token_hex(4))]
     wrong = 0
-    for problems in sets:
-        for seed, submissions in (
-            (PUBLIC, [SOLUTION, EMPTY, *submissions_of(problems)]),
-            (secrets.token_hex(4), [SOLUTION, EMPTY]),
-        ):
+    with ProcessPoolExecutor(os.cpu_count(), get_context("spawn"), max_tasks_per_child=1) as pool:
+        checks = [(problems, seed, pool.submit(check, problems, seed, asked.only)) for problems, seed in variants]
+        for problems, seed, checked in checks:
             print(f"{problems.name}, variant {seed}", flush=True)
-            wanted = [submission for submission in submissions if asked.only in submission.name]
-            for submission, sentence in checked(problems, seed, wanted):
+            for name, sentence in checked.result():
                 wrong += bool(sentence)
-                print(f"{submission.name:<72} {sentence or 'as it has to be'}", flush=True)
+                print(f"{name:<72} {sentence or 'as it has to be'}", flush=True)
     return int(wrong > 0)
 
 
-def checked(problems, seed, submissions):
-    """(submission, what is wrong with its mark, in one sentence, or "") of each."""
+def check(problems, seed, only=""):
+    """[(name, what is wrong with its mark, in one sentence, or "")] of the submissions of a set in one variant.
+
+    Wrong answers and such as misbehave are handed in in the public one only. only: text that a name has to hold.
+    """
+    log = LOGS / f"{problems.name}-{seed}.log"
+    log_to(log)
+    submissions = [SOLUTION, EMPTY, *(submissions_of(problems) if seed == PUBLIC else ())]
+    sentences = []
     with tempfile.TemporaryDirectory(prefix="course-") as folder:
         course = Course(folder)
         released = nbformat.read(course.add(problems, seed), as_version=4)
-        for number, submission in enumerate(submissions):
+        for number, submission in enumerate(each for each in submissions if only in each.name):
             student = f"student-{number:02}"
             course.submit(problems, student, submission.notebook(problems.notebook(seed), released))
             if course.grade(problems, student) is None:
-                yield submission, f"it cannot be graded: see {LOG.relative_to(ROOT)}"
-                continue
-            yield submission, amiss(submission, course.points(problems, student))
+                sentences.append((submission.name, f"it cannot be graded: see {log.relative_to(ROOT)}"))
+            else:
+                sentences.append((submission.name, amiss(submission, course.points(problems, student))))
+    return sentences
 
 
 def amiss(submission, points):
