@@ -75,6 +75,12 @@ def test_a_set_has_the_size_and_the_points_that_it_says(problems):
 
 
 @each_set
+def test_its_chapter_says_how_to_get_it(problems):
+    [chapter] = (ROOT / "notebooks" / "text").glob(f"{problems.number}_*.py")
+    assert f"`make release SET={problems.number}`" in chapter.read_text(encoding="utf-8")
+
+
+@each_set
 def test_each_answer_is_tested_and_each_test_has_points(problems):
     kinds = [
         "answer" if label.solution else "test" if label.grade else "given" for label in labels(problems.notebook())
@@ -207,7 +213,11 @@ class Yes(float):
     __hash__ = None
 
 
-@pytest.mark.parametrize("value", [Yes(), [Yes()], lambda: 1, np.array([Yes()], dtype=object), {1}, iter([])], ids=repr)
+@pytest.mark.parametrize(
+    "value",
+    [Yes(), [Yes()], lambda: 1, np.array([Yes()], dtype=object), {1}, iter([])],
+    ids=["a number of its own", "a list of such", "a function", "an array of objects", "a set", "an iterator"],
+)
 def test_no_object_arrives(value, wires):
     with pytest.raises(TypeError, match="cannot be graded: give numbers, texts, arrays or tensors"):
         wires[0].send(value)

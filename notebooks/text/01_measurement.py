@@ -748,6 +748,9 @@ found
 #    Where does it stop to help?
 # 6. How small a difference can your machine find in two seconds? Race `add_up` against itself with 2 %, 1 %, 0.5 % and
 #    0.2 % more rounds. Then do it while a video plays.
+#
+# Problem set 01 goes with this chapter: five problems with tests that grade them, about an hour. `make release SET=01`
+# puts it into `build/release`. Exercise 4 comes back there as problem 3, exercise 5 as problem 2.
 
 # %% [markdown]
 # ## Sources

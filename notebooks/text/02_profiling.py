@@ -950,6 +950,9 @@ claim("a recording can be written once", refused == "Trace is already saved.")
 # 4. Find a size at which the product takes twice as long with two threads as with one (`torch.set_num_threads(2)`).
 # 5. Write attention with `scaled_dot_product_attention` instead. Which labels can stay, and what becomes of the operators?
 # 6. Choose a schedule that keeps steps 100 to 102 and 200 to 202 and nothing else. Check it with `kept`.
+#
+# Problem set 02 goes with this chapter: five problems with tests that grade them, about an hour. `make release SET=02`
+# puts it into `build/release`. Exercise 2 comes back there as problem 3.
 
 # %% [markdown]
 # ## Sources

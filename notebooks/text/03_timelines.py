@@ -800,6 +800,9 @@ trace.read(yours)
 # 5. A job: loading 40 %, computing 50 %, saving 10 %. Loading becomes 4 times faster. What is saved, and what would save
 #    more?
 # 6. Record five steps of your own script with a schedule, and read the file here. Which row of the table above is it?
+#
+# Problem set 03 goes with this chapter: five problems with tests that grade them, about an hour. `make release SET=03`
+# puts it into `build/release`. Exercise 1 comes back there as problem 3, exercise 5 as problem 4.
 
 # %% [markdown]
 # ## Sources

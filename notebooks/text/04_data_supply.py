@@ -915,6 +915,10 @@ claim(
 # 6. Split the stream for three workers so that each takes one stretch of it. What comes out in another order, and when
 #    does that matter?
 # 7. Watch the loader of your own training script for fifty steps. What does its bound say?
+#
+# Problem set 04 goes with this chapter: five problems with tests that grade them, about an hour. `make release SET=04`
+# puts it into `build/release`. Exercise 3 comes back there as problem 1, exercise 5 as problem 3, exercise 6
+# as problem 4.
 
 # %% [markdown]
 # ## Sources

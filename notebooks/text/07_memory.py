@@ -624,6 +624,10 @@ claim_on("CUDA", "the snapshot holds the requests of three steps", snapshot)
 # 4. Give `train` a `max_split` of 32 MiB. What does it do to reserved memory here, and by which rule?
 # 5. How small may the `capacity` of varying lengths be before a step fails? And with `expandable=True`?
 # 6. Find a sequence of five requests that wastes half of what is reserved.
+#
+# Problem set 07 goes with this chapter: five problems with tests that grade them, about an hour. `make release SET=07`
+# puts it into `build/release`. Exercise 1 comes back there as problem 2, exercise 3 as problem 3, exercise 5 as problem
+# 4.
 
 # %% [markdown]
 # ## Sources

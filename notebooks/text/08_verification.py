@@ -839,6 +839,9 @@ claim("the trained networks are equivalent", verify.equivalent(before, after, ma
 # 5. Your training costs a day, and you can pay for five runs on each side. From `passed`, how wide must the margin be,
 #    in standard deviations, for an unchanged training to pass in 9 of 10 trials?
 # 6. Draw skewed metrics in `passed`, `drawn.exponential` say, on both sides or on one. Does the rate of 5 % still hold?
+#
+# Problem set 08 goes with this chapter: five problems with tests that grade them, about an hour. `make release SET=08`
+# puts it into `build/release`. Exercise 1 comes back there as problem 2.
 
 # %% [markdown]
 # ## Sources

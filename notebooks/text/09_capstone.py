@@ -894,6 +894,9 @@ claim("the accuracy is equivalent within 0.03", verify.equivalent(before, after,
 # 5. Make the batch 300 in the fast script. What does the step say, what the accuracy, and what would the report need?
 # 6. Write a script that cheats, and see at which gate the checker stops it.
 # 7. Take a training script of your own through the chapter, and write its two lines.
+#
+# Problem set 09 goes with this chapter: six problems with tests that grade them, about an hour. `make release SET=09`
+# puts it into `build/release`. Exercise 1 comes back there as problem 2, exercise 2 as problem 3.
 
 # %% [markdown]
 # ## Sources
