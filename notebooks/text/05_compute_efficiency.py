@@ -727,8 +727,8 @@ for count in dict.fromkeys([1, machine.usable_cores(), 4 * machine.usable_cores(
 # 6. In `step`, replace the loop of `shift` by one indexing operation for the whole batch. Compute the bound first, then race it.
 #
 # Problem set 05 goes with this chapter: five problems with tests that grade them, about an hour. `make release SET=05`
-# puts it into `build/release`. Exercise 1 comes back there as problem 3, exercise 2 as problem 1, exercise 3 as problem
-# 2.
+# puts it into `build/release`. Exercise 1 comes back there as problem 3, exercise 2 as problem 1, exercise 3
+# as problem 2.
 
 # %% [markdown]
 # ## Sources

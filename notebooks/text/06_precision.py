@@ -601,8 +601,8 @@ claim_on(
 # 6. From which size on is a product in bf16 slower, or faster, on your machine?
 #
 # Problem set 06 goes with this chapter: five problems with tests that grade them, about an hour. `make release SET=06`
-# puts it into `build/release`. Exercise 1 comes back there as problem 1, exercise 3 as problem 2, exercise 5 as problem
-# 4.
+# puts it into `build/release`. Exercise 1 comes back there as problem 1, exercise 3 as problem 2, exercise 5
+# as problem 4.
 
 # %% [markdown]
 # ## Sources

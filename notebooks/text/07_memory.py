@@ -626,8 +626,8 @@ claim_on("CUDA", "the snapshot holds the requests of three steps", snapshot)
 # 6. Find a sequence of five requests that wastes half of what is reserved.
 #
 # Problem set 07 goes with this chapter: five problems with tests that grade them, about an hour. `make release SET=07`
-# puts it into `build/release`. Exercise 1 comes back there as problem 2, exercise 3 as problem 3, exercise 5 as problem
-# 4.
+# puts it into `build/release`. Exercise 1 comes back there as problem 2, exercise 3 as problem 3, exercise 5
+# as problem 4.
 
 # %% [markdown]
 # ## Sources
