@@ -16,6 +16,7 @@ from multiprocessing import get_context
 import nbformat
 from nbformat.v4 import new_code_cell
 
+from book.run import errors, run
 from classroom import ROOT
 from classroom.course import Course
 from classroom.grade import log_to
@@ -96,10 +97,12 @@ def check(problems, seed, only=""):
     log = LOGS / f"{problems.name}-{seed}.log"
     log_to(log)
     submissions = [SOLUTION, EMPTY, *(submissions_of(problems) if seed == PUBLIC else ())]
-    sentences = []
     with tempfile.TemporaryDirectory(prefix="course-") as folder:
         course = Course(folder)
         released = nbformat.read(course.add(problems, seed), as_version=4)
+        sentences = [
+            ("a student's own notebook", "; ".join(errors(run(answered(released, problems.notebook(seed)), ROOT))))
+        ]
         for number, submission in enumerate(each for each in submissions if only in each.name):
             student = f"student-{number:02}"
             course.submit(problems, student, submission.notebook(problems.notebook(seed), released))
@@ -108,6 +111,16 @@ def check(problems, seed, only=""):
             else:
                 sentences.append((submission.name, amiss(submission, course.points(problems, student))))
     return sentences
+
+
+def answered(released, source):
+    """A set as it is handed out, with the solution's answers in it."""
+    solved = {name_of(cell): cell.source for cell in source.cells}
+    notebook = nbformat.from_dict(released)
+    for cell in notebook.cells:
+        if name_of(cell) and cell.metadata.nbgrader.solution:
+            cell.source = solved[name_of(cell)]
+    return notebook
 
 
 def amiss(submission, points):

@@ -1,4 +1,5 @@
-"""The problem sets and their grading: what a student and a teacher would notice. All submissions: make check-sets."""
+"""The problem sets and their grading: what a student and a teacher would notice. Every submission to every set is for
+`make check-sets`; here the first set stands for all where a notebook is judged."""
 
 import csv
 import os
@@ -19,7 +20,7 @@ if os.name == "nt":
     pytest.skip("grading needs signals and limits that Windows lacks", allow_module_level=True)
 
 from classroom import gates, grade, process
-from classroom.check import EVERYTHING, SOLUTION, amiss, submissions_of
+from classroom.check import EVERYTHING, SOLUTION, amiss, answered, submissions_of
 from classroom.course import Course
 from classroom.expect import expect
 from classroom.gates import Gates
@@ -110,10 +111,10 @@ def test_at_least_two_submissions_are_wrong_on_purpose(problems):
         assert submission.cells.keys() | submission.without <= {label.grade_id for label in labels(problems.notebook())}
 
 
-@each_set
-def test_the_solution_gets_all_points(problems, released):
-    handed_in = SOLUTION.notebook(problems.notebook(), released[problems])
-    cells = [cell for cell in rebuilt(handed_in, problems.notebook()).cells if cell.cell_type == "code"]
+def test_the_solution_gets_all_points_and_runs_in_a_students_own_notebook(released):
+    problems = SETS[0]
+    source, given = problems.notebook(), released[problems]
+    cells = [cell for cell in rebuilt(SOLUTION.notebook(source, given), source).cells if cell.cell_type == "code"]
     outcomes = judge([(role_of(cell), cell.source) for cell in cells], user="")
     points = {}
     for cell, (_, error) in zip(cells, outcomes, strict=True):
@@ -121,16 +122,7 @@ def test_the_solution_gets_all_points(problems, released):
             most = cell.metadata.nbgrader.points
             points[name_of(cell)] = (0 if error else most, most)
     assert amiss(SOLUTION, points) == ""
-
-
-@each_set
-def test_what_is_handed_out_runs_in_a_students_own_notebook(problems, released):
-    notebook = nbformat.from_dict(released[problems])
-    solved = {name_of(cell): cell.source for cell in problems.notebook().cells}
-    for cell in notebook.cells:
-        if name_of(cell) and cell.metadata.nbgrader.solution:
-            cell.source = solved[name_of(cell)]
-    assert errors(run(notebook, ROOT)) == []
+    assert errors(run(answered(given, problems.notebook()), ROOT)) == []
 
 
 def test_a_set_that_is_not_there_is_a_sentence():
