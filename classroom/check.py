@@ -105,7 +105,7 @@ def check(problems, seed, only=""):
         course = Course(folder)
         released = nbformat.read(course.add(problems, seed), as_version=4)
         if seed == PUBLIC:
-            submissions += [without_races(submission, source) for submission in submissions_of(problems)]
+            submissions += [narrowed(submission, source) for submission in submissions_of(problems)]
             sentences.append(
                 ("the set in a student's own notebook", "; ".join(errors(run(answered(released, source), ROOT))))
             )
@@ -119,25 +119,21 @@ def check(problems, seed, only=""):
     return sentences
 
 
-def without_races(submission, source):
-    """A submission less the solution's answers to such problems with four gates as it says nothing of.
-
-    They take most of the time, and the solution has shown already that it passes.
-    """
+def narrowed(submission, source):
+    """A submission less the solution's answers to the problems it says nothing of: what they get has been seen."""
     if not submission.solved or submission.added or submission.without or submission.loses == EVERYTHING:
         return submission
-    problem, races, cells = 0, set(), {}
+    problem, labels = 0, {}
     for cell in source.cells:
         problem += bool(re.search(r"(?m)^## \d\. ", cell.source))
-        if "four_gates(" in cell.source and name_of(cell):
-            races.add(problem)
-        cells[name_of(cell)] = problem, cell.metadata.get("nbgrader", {})
-    races -= {cells[name][0] for name in submission.cells}
-    left_out = {name: label for name, (problem, label) in cells.items() if problem in races}
+        if name_of(cell):
+            labels[name_of(cell)] = problem, cell.metadata.nbgrader
+    kept = {labels[name][0] for name in submission.cells}
+    left_out = {name: label for name, (problem, label) in labels.items() if problem not in kept}
     return replace(
         submission,
-        cells=submission.cells | {name: "" for name, label in left_out.items() if label.get("solution")},
-        loses=submission.loses + [name for name, label in left_out.items() if label.get("grade")],
+        cells=submission.cells | {name: "" for name, label in left_out.items() if label.solution},
+        loses=submission.loses + [name for name, label in left_out.items() if label.grade],
     )
 
 
