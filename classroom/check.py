@@ -1,6 +1,6 @@
 """Check the problem sets themselves: what the solution gets, an empty submission, wrong ones, and such as misbehave.
 
-tests/submissions/NAME*.toml says of each submission which tests of the set NAME it has to lose.
+tests/submissions/NAME.toml and NAME.hostile.toml say of each submission which tests of the set NAME it has to lose.
 """
 
 import argparse
@@ -28,6 +28,7 @@ from classroom.sets import PUBLIC, find_sets
 FOLDER = ROOT / "tests" / "submissions"
 LOGS = ROOT / "build" / "check-sets"
 EVERYTHING = "everything"
+HOSTILE = ".hostile"
 
 
 @dataclass(frozen=True)
@@ -61,9 +62,10 @@ SOLUTION = Submission("the solution", [])
 EMPTY = Submission("as it was handed out", EVERYTHING, solved=False)
 
 
-def submissions_of(problems):
-    """The submissions that tests/submissions says of a set."""
-    for path in sorted(FOLDER.glob(f"{problems.name}*.toml")):
+def submissions_of(problems, kind=""):
+    """The submissions that tests/submissions says of a set: wrong, half right or right in another way, or HOSTILE."""
+    path = FOLDER / f"{problems.name}{kind}.toml"
+    if path.exists():
         for entry in tomllib.loads(path.read_text(encoding="utf-8"))["submission"]:
             yield Submission(**entry)
 
@@ -106,6 +108,7 @@ def check(problems, seed, only=""):
         released = nbformat.read(course.add(problems, seed), as_version=4)
         if seed == PUBLIC:
             submissions += [narrowed(submission, source) for submission in submissions_of(problems)]
+            submissions += submissions_of(problems, HOSTILE)  # whole: they must not harm the rest
             sentences.append(
                 ("the set in a student's own notebook", "; ".join(errors(run(answered(released, source), ROOT))))
             )
@@ -121,7 +124,7 @@ def check(problems, seed, only=""):
 
 def narrowed(submission, source):
     """A submission less the solution's answers to the problems it says nothing of: what they get has been seen."""
-    if not submission.solved or submission.added or submission.without or submission.loses == EVERYTHING:
+    if not submission.solved or submission.added:
         return submission
     problem, labels = 0, {}
     for cell in source.cells:

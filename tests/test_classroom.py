@@ -20,7 +20,7 @@ if os.name == "nt":
     pytest.skip("grading needs signals and limits that Windows lacks", allow_module_level=True)
 
 from classroom import gates, grade, process
-from classroom.check import EVERYTHING, SOLUTION, amiss, answered, submissions_of
+from classroom.check import EVERYTHING, HOSTILE, SOLUTION, amiss, answered, submissions_of
 from classroom.course import Course
 from classroom.expect import expect
 from classroom.gates import Gates
@@ -106,7 +106,7 @@ def test_at_least_two_submissions_are_wrong_on_purpose(problems):
     tests = [label.grade_id for label in labels(problems.notebook()) if label.grade]
     wrong = [submission for submission in submissions_of(problems) if submission.loses]
     assert len(wrong) >= 2
-    for submission in wrong:
+    for submission in (*wrong, *submissions_of(problems, HOSTILE)):
         assert submission.loses == EVERYTHING or set(submission.loses) <= set(tests), submission.name
         assert submission.cells.keys() | submission.without <= {label.grade_id for label in labels(problems.notebook())}
 
