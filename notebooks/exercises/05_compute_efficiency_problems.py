@@ -432,16 +432,8 @@ def smallest(price, each, share):
     ### END SOLUTION
 
 
-# %% nbgrader={"schema_version": 3, "grade_id": "gain", "grade": false, "solution": true, "locked": false, "task": false}
-def gain(price, each, size, faster):
-    ### BEGIN SOLUTION
-    return (price + size * each) / (price + size * each / faster)
-    ### END SOLUTION
-
-
 # %%
 print({share: smallest(*fitted(log), share) for share in (0.5, 0.9, 0.99)})
-print({size: gain(*fitted(log), size, FASTER) for size in (1, 64, 4_096)})
 
 # %% nbgrader={"schema_version": 3, "grade_id": "smallest-batch", "grade": true, "solution": false, "locked": true, "task": false, "points": 1}
 assert smallest(30, 1, 0.75) == 90
@@ -456,6 +448,17 @@ for _ in range(20):
     assert reached > share - 1e-9, f"{count} samples reach {reached:.4f} of what there is, not {share:.4f}"
     assert before < share + 1e-9, f"{count - 1} samples are enough"
 ### END HIDDEN TESTS
+
+
+# %% nbgrader={"schema_version": 3, "grade_id": "gain", "grade": false, "solution": true, "locked": false, "task": false}
+def gain(price, each, size, faster):
+    ### BEGIN SOLUTION
+    return (price + size * each) / (price + size * each / faster)
+    ### END SOLUTION
+
+
+# %%
+print({size: gain(*fitted(log), size, FASTER) for size in (1, 64, 4_096)})
 
 # %% nbgrader={"schema_version": 3, "grade_id": "gain-faster-processor", "grade": true, "solution": false, "locked": true, "task": false, "points": 1}
 assert abs(gain(8, 1, 8, 4) - 1.6) < 1e-9
