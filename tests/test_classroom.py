@@ -13,7 +13,8 @@ import psutil
 import pytest
 import torch
 
-from book.chapters import ROOT
+from book.chapters import ROOT, code_cells
+from book.rules import LONGEST_LINE
 from book.run import errors, run
 
 if os.name == "nt":
@@ -66,6 +67,12 @@ def test_nothing_of_solutions_and_hidden_tests_is_handed_out(problems, released)
         line for line in lines if len(line) > 40 and line in given and line not in outside
     }  # short ones may be alike
     assert not kept and not any(kind in given for kind, _ in hidden)
+
+
+@each_set
+def test_no_line_of_code_is_cut_off_in_lab(problems, released):
+    lines = [line for cell in code_cells(released[problems].cells) for line in cell.source.splitlines()]
+    assert [line for line in lines if len(line) > LONGEST_LINE] == []
 
 
 @each_set

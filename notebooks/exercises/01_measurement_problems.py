@@ -37,7 +37,9 @@ from steptime.units import duration
 def printed(ratio, pairs, random, guess=""):
     """A race as `compare` prints it."""
     seconds = random.uniform(2e-6, 2e-3)
-    ratios = PairedRatios((ratio * (1 + off), 1) for off in random.permutation(np.linspace(-0.05, 0.05, pairs)))
+    ratios = PairedRatios(
+        (ratio * (1 + off), 1) for off in random.permutation(np.linspace(-0.05, 0.05, pairs))
+    )
     took = f"{duration(ratio * seconds)} -> {duration(seconds)}"
     return f"same answer (2e-16) · {took} · {ratios}{guess}"
 
@@ -97,7 +99,9 @@ assert verdict(lines[3], 0.1) is False
 ### BEGIN HIDDEN TESTS
 few = printed(40, 12, np.random.default_rng())
 expect([verdict(few, 2), verdict(few, 900)], [None, None])
-unlike = "different answers (one has the shape (3,), the other (24 pairs, 9.1-9.3x)): not timed"
+unlike = (
+    "different answers (one has the shape (3,), the other (24 pairs, 9.1-9.3x)): not timed"
+)
 expect(verdict(unlike, 1), False)
 ### END HIDDEN TESTS
 
@@ -117,7 +121,9 @@ expect([verdict(large, x) for x in (9, 40_000, 70_000)], [True, True, False])
 
 # %% nbgrader={"schema_version": 3, "grade_id": "log", "grade": false, "solution": false, "locked": true, "task": false}
 def training(random, steps, step, batch):
-    """(seconds, samples, accuracy or None) of each step; the first one sets things up, and some are interrupted."""
+    """(seconds, samples, accuracy or None) of each step; the first one sets things up, and
+    some are interrupted.
+    """
     log = []
     for number in range(1, steps + 1):
         seconds = step * random.lognormal(0, 0.05) * (40 if number == 1 else 1)
@@ -159,7 +165,8 @@ def speeds(log, goal):
             break
     return {
         "latency": median(seconds for seconds, _, _ in later),
-        "throughput": sum(samples for _, samples, _ in later) / sum(seconds for seconds, _, _ in later),
+        "throughput": sum(samples for _, samples, _ in later)
+        / sum(seconds for seconds, _, _ in later),
         "to_goal": to_goal,
     }
     ### END SOLUTION
@@ -179,7 +186,9 @@ expect(speeds(other, GOAL)["latency"], median([seconds for seconds, _, _ in othe
 assert 4_000 < speeds(log, GOAL)["throughput"] < 17_000
 ### BEGIN HIDDEN TESTS
 other = training(np.random.default_rng(), 151, 0.03, 96)
-seconds, samples = (sum(column) for column in zip(*((s, n) for s, n, _ in other[1:]), strict=True))
+seconds, samples = (
+    sum(column) for column in zip(*((s, n) for s, n, _ in other[1:]), strict=True)
+)
 expect(speeds(other, GOAL)["throughput"], samples / seconds, 1e-9)
 ### END HIDDEN TESTS
 
@@ -189,8 +198,14 @@ assert speeds(log, GOAL)["to_goal"] > log[0][0]
 for step in (0.02, 0.5):
     other = training(np.random.default_rng(), 240, step, 32)
     for goal in (0.5, GOAL, 0.98):
-        passed = next(n for n, (_, _, accuracy) in enumerate(other, 1) if (accuracy or 0) >= goal)
-        expect(speeds(other, goal)["to_goal"], sum(seconds for seconds, _, _ in other[:passed]), 1e-9)
+        passed = next(
+            n for n, (_, _, accuracy) in enumerate(other, 1) if (accuracy or 0) >= goal
+        )
+        expect(
+            speeds(other, goal)["to_goal"],
+            sum(seconds for seconds, _, _ in other[:passed]),
+            1e-9,
+        )
 ### END HIDDEN TESTS
 
 # %% nbgrader={"schema_version": 3, "grade_id": "speeds-never", "grade": true, "solution": false, "locked": true, "task": false, "points": 1}
@@ -208,7 +223,11 @@ assert speeds(log, 1.1)["to_goal"] is None
 def run(program):
     """The seconds each line of a program took, by the clock."""
     stream, took = Stream(), []
-    doing = {"launch": lambda s: stream.launch(sleep, s), "compute": sleep, "wait": lambda _: stream.synchronize()}
+    doing = {
+        "launch": lambda s: stream.launch(sleep, s),
+        "compute": sleep,
+        "wait": lambda _: stream.synchronize(),
+    }
     for line, seconds in program:
         start = perf_counter()
         doing[line](seconds)
@@ -250,7 +269,10 @@ def blame(program):
 
 # %%
 for (line, seconds), predicted, measured in zip(program, blame(program), run(program)):
-    print(f"{line:<8} {seconds:<5} predicted {duration(predicted):>8}, measured {duration(measured):>8}")
+    print(
+        f"{line:<8} {seconds:<5} predicted {duration(predicted):>8}, "
+        f"measured {duration(measured):>8}"
+    )
 
 # %% nbgrader={"schema_version": 3, "grade_id": "blame-who-waits-pays", "grade": true, "solution": false, "locked": true, "task": false, "points": 1}
 assert np.allclose(blame([("launch", 3), ("launch", 4), ("wait", 0)]), [0, 0, 7])
@@ -321,15 +343,23 @@ def paired(a, b, clock, flip, pairs):
 
 # %%
 coin = np.random.default_rng()
-ratios = paired(lambda: sum(range(6_000)), lambda: sum(range(2_000)), perf_counter, lambda: coin.random() < 0.5, 200)
+ratios = paired(
+    lambda: sum(range(6_000)),
+    lambda: sum(range(2_000)),
+    perf_counter,
+    lambda: coin.random() < 0.5,
+    200,
+)
 median(ratios)
 
 
 # %% nbgrader={"schema_version": 3, "grade_id": "drifting", "grade": false, "solution": false, "locked": true, "task": false}
 class Drifting:
-    """Two functions and a clock on a machine that slows down by 1 % with every call; a first call takes 30 times as long.
+    """Two functions and a clock on a machine that slows down by 1 % with every call; a first
+    call takes 30 times as long.
 
-    called: the names of the functions, in the order of their calls. flipped: what the coin said.
+    called: the names of the functions, in the order of their calls. flipped: what the coin
+    said.
     """
 
     def __init__(self, a, b, random):
@@ -358,7 +388,10 @@ class Drifting:
 
 # %% nbgrader={"schema_version": 3, "grade_id": "paired-ratio", "grade": true, "solution": false, "locked": true, "task": false, "points": 2}
 machine = Drifting(3, 2, np.random.default_rng(SEED))
-assert abs(median(paired(machine.a, machine.b, machine.clock, machine.flip, 100)) / 1.5 - 1) < 0.03
+assert (
+    abs(median(paired(machine.a, machine.b, machine.clock, machine.flip, 100)) / 1.5 - 1)
+    < 0.03
+)
 ### BEGIN HIDDEN TESTS
 for a, b in np.random.default_rng().uniform(1, 9, (5, 2)):
     machine = Drifting(a, b, np.random.default_rng())
@@ -393,7 +426,7 @@ assert (machine.called.count("a"), machine.called.count("b"), machine.looked) ==
 
 # %% nbgrader={"schema_version": 3, "grade_id": "slow", "grade": false, "solution": false, "locked": true, "task": false}
 def smooth_slowly(losses, width):
-    """The mean of every `width` numbers in a row: an array of len(losses) - width + 1 numbers."""
+    """The mean of every `width` numbers in a row: an array of len(losses) - width + 1."""
     return np.array([losses[i : i + width].mean() for i in range(len(losses) - width + 1)])
 
 

@@ -42,7 +42,9 @@ from steptime.units import duration
 
 # %% nbgrader={"schema_version": 3, "grade_id": "log", "grade": false, "solution": false, "locked": true, "task": false}
 def log_of(call, clock=0.0):
-    """(what, name, seconds) of each call and each return, in the order they come; the first begins at `clock`."""
+    """(what, name, seconds) of each call and each return, in the order they come; the first
+    begins at `clock`.
+    """
     name, parts = call
     log = [("call", name, clock)]
     for part in parts:
@@ -132,7 +134,9 @@ def table_of(log):
 
 
 # %%
-samples = [json.dumps(sample) for sample in np.random.default_rng(SEED).random((64, 200)).tolist()]
+samples = [
+    json.dumps(sample) for sample in np.random.default_rng(SEED).random((64, 200)).tolist()
+]
 
 
 def parse(text):
@@ -147,14 +151,18 @@ def step():
     return load_batch().mean()
 
 
-for name, (calls, own, total) in sorted(table_of(noted(step)).items(), key=lambda row: -row[1][1])[:6]:
+for name, (calls, own, total) in sorted(
+    table_of(noted(step)).items(), key=lambda row: -row[1][1]
+)[:6]:
     print(f"{calls:>5} calls  {duration(own):>8} self  {duration(total):>8} total  {name}")
 
 
 # %% nbgrader={"schema_version": 3, "grade_id": "table-calls", "grade": true, "solution": false, "locked": true, "task": false, "points": 1}
 ### BEGIN HIDDEN TESTS
 def some_call(random, functions, depth=0):
-    """A call as `log_of` takes it, four calls deep; functions: from a depth to the names that it can have."""
+    """A call as `log_of` takes it, four calls deep; functions: from a depth to the names that
+    it can have.
+    """
     parts = [float(random.uniform(1, 9))]
     for _ in range(random.integers(1, 4) if depth < 4 else 0):
         parts += [some_call(random, functions, depth + 1), float(random.uniform(1, 9))]
@@ -170,7 +178,9 @@ def right_table(call, rows, above=()):
     name, parts = call
     row = rows.setdefault(name, [0, 0.0, 0.0])
     took = own = sum(part for part in parts if not isinstance(part, tuple))
-    took += sum(right_table(part, rows, (*above, name)) for part in parts if isinstance(part, tuple))
+    took += sum(
+        right_table(part, rows, (*above, name)) for part in parts if isinstance(part, tuple)
+    )
     row[:] = row[0] + 1, row[1] + own, row[2] + took * (name not in above)
     return took
 
@@ -231,7 +241,10 @@ profiled = {
 plain = 0.011 * STEPS
 for name, (calls, made, own) in sorted(profiled.items(), key=lambda row: -row[1][2]):
     print(f"{calls:>8,} calls  {made:>8,} made  {duration(own):>8} self  {name}")
-print(f"{duration(sum(column(profiled, 2).values()))} with the profiler, {duration(plain)} without")
+print(
+    f"{duration(sum(column(profiled, 2).values()))} with the profiler, "
+    f"{duration(plain)} without"
+)
 
 # %% [markdown]
 # Noting takes the same time for each call. Half of it passes before the clock of the called function starts, and so it lands
@@ -274,7 +287,10 @@ for _ in range(10):
     true["train"] = (1, steps, float(random.uniform(0.1, 0.9)))
     true["layer"] = (steps, inner, float(random.uniform(0.1, 0.9)))
     true["double"] = (inner, 0, float(random.uniform(0.1, 0.9)))
-    seen = {name: (calls, made, own + half * (calls + made)) for name, (calls, made, own) in true.items()}
+    seen = {
+        name: (calls, made, own + half * (calls + made))
+        for name, (calls, made, own) in true.items()
+    }
     expect(honest(seen, sum(own for _, _, own in true.values())), column(true, 2), 1e-7)
 ### END HIDDEN TESTS
 
@@ -283,11 +299,21 @@ assert len(honest(profiled, plain)) == 5
 ### BEGIN HIDDEN TESTS
 for seen, whole, longest in (
     (profiled, plain, "layer"),
-    ({"run": (1, 80_000, 0.06), "step": (40, 0, 0.05), "tiny": (80_000, 0, 0.07)}, 0.1, "step"),
-    ({"run": (1, 80_000, 0.06), "step": (40, 0, 0.03), "tiny": (80_000, 0, 0.09)}, 0.1, "tiny"),
+    (
+        {"run": (1, 80_000, 0.06), "step": (40, 0, 0.05), "tiny": (80_000, 0, 0.07)},
+        0.1,
+        "step",
+    ),
+    (
+        {"run": (1, 80_000, 0.06), "step": (40, 0, 0.03), "tiny": (80_000, 0, 0.09)},
+        0.1,
+        "tiny",
+    ),
 ):
     seconds = honest(seen, whole)
-    assert max(seconds, key=seconds.get) == longest, f"without the profiler {longest} takes longest"
+    assert max(seconds, key=seconds.get) == longest, (
+        f"without the profiler {longest} takes longest"
+    )
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -310,7 +336,13 @@ for seen, whole, longest in (
 
 
 # %% nbgrader={"schema_version": 3, "grade_id": "looks", "grade": false, "solution": false, "locked": true, "task": false}
-WAITING = {"recv", "poll", "acquire", "sleep"}  # functions that ask the system for something and rest until it comes
+# functions that ask the system for something and rest until it comes
+WAITING = {
+    "recv",
+    "poll",
+    "acquire",
+    "sleep",
+}
 STACKS = {
     (("train", 33), ("fetch", 12), ("recv", 706)): 33,
     (("train", 33), ("fetch", 12), ("recv", 709), ("decrypt", 88)): 4,
@@ -326,7 +358,7 @@ STACKS = {
 
 
 def looked(stacks, looks, random):
-    """What a number of looks met, by chance. stacks: from each stack to its part of the time."""
+    """What so many looks met, by chance. stacks: from each stack to its part of the time."""
     parts = np.array(list(stacks.values()), float)
     met = random.multinomial(looks, parts / parts.sum()).tolist()
     return [(stack, count) for stack, count in zip(stacks, met) if count]
@@ -377,11 +409,20 @@ for line, (share, waiting) in sorted(by_line(looks, "train").items()):
 # %% nbgrader={"schema_version": 3, "grade_id": "lines-shares", "grade": true, "solution": false, "locked": true, "task": false, "points": 2}
 ### BEGIN HIDDEN TESTS
 def some_looks(random):
-    """Looks at a program of chance, in which a function can call itself; each stack comes once."""
+    """Looks at a program of chance, in which a function can call itself; each stack comes
+    once.
+    """
     stacks = {}
     for _ in range(random.integers(20, 60)):
-        names = ["main", *random.choice(["load", "read", "recv", "poll", "parse"], random.integers(1, 6)).tolist()]
-        stacks[tuple((name, int(random.integers(10, 14))) for name in names)] = int(random.integers(1, 99))
+        names = [
+            "main",
+            *random.choice(
+                ["load", "read", "recv", "poll", "parse"], random.integers(1, 6)
+            ).tolist(),
+        ]
+        stacks[tuple((name, int(random.integers(10, 14))) for name in names)] = int(
+            random.integers(1, 99)
+        )
     return list(stacks.items())
 
 
@@ -439,7 +480,9 @@ assert abs(on_faster([((("main", 1),), 6), ((("main", 2), ("recv", 9)), 2)], 3) 
 ### BEGIN HIDDEN TESTS
 for _ in range(10):
     other = some_looks(np.random.default_rng())
-    waits = sum(count for stack, count in other if stack[-1][0] in WAITING) / sum(count for _, count in other)
+    waits = sum(count for stack, count in other if stack[-1][0] in WAITING) / sum(
+        count for _, count in other
+    )
     for times in (1, 2, 1_000):
         expect(on_faster(other, times), 1 / (waits + (1 - waits) / times), 1e-9)
 ### END HIDDEN TESTS
@@ -519,7 +562,13 @@ for mend in mends:
 print(f"{gain(training, mends):.2f}x  all of them")
 
 # %% nbgrader={"schema_version": 3, "grade_id": "gain-rewrite", "grade": true, "solution": false, "locked": true, "task": false, "points": 1}
-assert abs(gain({"outer": (None, 6.0), "inner": ("outer", 4.0)}, [("rewrite", "outer", 2.0)]) - 10 / 7) < 1e-9
+assert (
+    abs(
+        gain({"outer": (None, 6.0), "inner": ("outer", 4.0)}, [("rewrite", "outer", 2.0)])
+        - 10 / 7
+    )
+    < 1e-9
+)
 assert gain(training, []) == 1
 
 
@@ -527,15 +576,27 @@ assert gain(training, []) == 1
 def some_rows(random):
     """A table of chance, its functions in any order."""
     names = [f"function{number}" for number in range(int(random.integers(6, 12)))]
-    callers = [None, *(names[random.integers(max(0, place - 2), place + 1)] for place in range(len(names) - 1))]
+    callers = [
+        None,
+        *(
+            names[random.integers(max(0, place - 2), place + 1)]
+            for place in range(len(names) - 1)
+        ),
+    ]
     rows = list(zip(names, zip(callers, random.exponential(3, len(names)).tolist())))
     return {rows[place][0]: rows[place][1] for place in random.permutation(len(rows))}
 
 
 def some_mend(random, rows, kinds=("rewrite", "fewer")):
-    """A mend of chance. No x is one of both kinds, so no two mends of a function that calls none give the same."""
+    """A mend of chance. No x is one of both kinds, so no two mends of a function that calls
+    none give the same.
+    """
     kind, name = str(random.choice(kinds)), str(random.choice(list(rows)))
-    return kind, name, float(random.choice([1.5, 3, 10, inf] if kind == "rewrite" else [2, 4, 50]))
+    return (
+        kind,
+        name,
+        float(random.choice([1.5, 3, 10, inf] if kind == "rewrite" else [2, 4, 50])),
+    )
 
 
 def seconds_with(rows, mends, name=None, often=1.0):
@@ -543,8 +604,12 @@ def seconds_with(rows, mends, name=None, often=1.0):
     whole = 0.0
     for callee, (caller, own) in rows.items():
         if caller == name:
-            calls = often * np.prod([1 / x for kind, whose, x in mends if (kind, whose) == ("fewer", callee)])
-            faster = np.prod([1 / x for kind, whose, x in mends if (kind, whose) == ("rewrite", callee)])
+            calls = often * np.prod(
+                [1 / x for kind, whose, x in mends if (kind, whose) == ("fewer", callee)]
+            )
+            faster = np.prod(
+                [1 / x for kind, whose, x in mends if (kind, whose) == ("rewrite", callee)]
+            )
             whole += own * calls * faster + seconds_with(rows, mends, callee, calls)
     return float(whole)
 
@@ -557,7 +622,13 @@ for _ in range(20):
 ### END HIDDEN TESTS
 
 # %% nbgrader={"schema_version": 3, "grade_id": "gain-fewer", "grade": true, "solution": false, "locked": true, "task": false, "points": 1}
-assert abs(gain({"a": (None, 6.0), "b": ("a", 3.0), "c": ("b", 1.0)}, [("fewer", "b", 2.0)]) - 10 / 8) < 1e-9
+assert (
+    abs(
+        gain({"a": (None, 6.0), "b": ("a", 3.0), "c": ("b", 1.0)}, [("fewer", "b", 2.0)])
+        - 10 / 8
+    )
+    < 1e-9
+)
 ### BEGIN HIDDEN TESTS
 for _ in range(20):
     random = np.random.default_rng()
@@ -604,8 +675,18 @@ for count, mend in enumerate(planned, 1):
 assert plan(training, mends)[0] == ("rewrite", "decode", 10.0)
 assert plan(training, mends[4:]) == []
 ### BEGIN HIDDEN TESTS
-two_parts = {"main": (None, 1.0), "load": ("main", 0.3), "decode": ("load", 50.0), "layer": ("main", 30.0)}
-proposed = [("fewer", "load", 2.0), ("rewrite", "layer", 2.0), ("rewrite", "decode", 50.0), ("fewer", "decode", 1.5)]
+two_parts = {
+    "main": (None, 1.0),
+    "load": ("main", 0.3),
+    "decode": ("load", 50.0),
+    "layer": ("main", 30.0),
+}
+proposed = [
+    ("fewer", "load", 2.0),
+    ("rewrite", "layer", 2.0),
+    ("rewrite", "decode", 50.0),
+    ("fewer", "decode", 1.5),
+]
 expect(plan(two_parts, proposed), [proposed[2], proposed[1]])
 for _ in range(20):
     random = np.random.default_rng()
@@ -664,7 +745,9 @@ def load_slowly(texts):
 
 
 def exported(random, pictures, width):
-    """An array of pictures as text. Every twentieth, from the first on, has pixels that are all alike."""
+    """An array of pictures as text. Every twentieth, from the first on, has pixels that are
+    all alike.
+    """
     grey = np.minimum(random.gamma(1.5, 40, (pictures, width)), 255).astype(np.uint8)
     grey[::20] = random.integers(256, size=(len(grey[::20]), 1))
     return np.array([picture.tobytes().hex().encode() for picture in grey])
@@ -693,7 +776,9 @@ def counted(texts):
     recording.runcall(load_slowly, texts)
     stats = Stats(recording, stream=StringIO()).stats
     calls = {name: row[1] for (_, _, name), row in stats.items()}
-    return {name: calls[name] for name in ("value", "pixels", "mean_of", "spread_of", "scaled")}
+    return {
+        name: calls[name] for name in ("value", "pixels", "mean_of", "spread_of", "scaled")
+    }
     ### END SOLUTION
 
 
@@ -705,7 +790,13 @@ assert counted(texts[:3])["scaled"] == 3
 assert set(counted(texts[:3])) == {"value", "pixels", "mean_of", "spread_of", "scaled"}
 ### BEGIN HIDDEN TESTS
 for rows, width in ((1, 9), (5, 30), (17, 12)):
-    right = {"value": 4 * rows * width, "pixels": 4 * rows, "mean_of": 2 * rows, "spread_of": rows, "scaled": rows}
+    right = {
+        "value": 4 * rows * width,
+        "pixels": 4 * rows,
+        "mean_of": 2 * rows,
+        "spread_of": rows,
+        "scaled": rows,
+    }
     expect(counted(exported(np.random.default_rng(), rows, width)), right)
 ### END HIDDEN TESTS
 
@@ -740,7 +831,9 @@ for rows, width in ((1, 9), (5, 30), (17, 12)):
 # %% nbgrader={"schema_version": 3, "grade_id": "load", "grade": false, "solution": true, "locked": false, "task": false}
 def load(texts):
     ### BEGIN SOLUTION
-    numbers = np.frombuffer(bytes.fromhex(texts.tobytes().decode()), np.uint8).reshape(len(texts), -1)
+    numbers = np.frombuffer(bytes.fromhex(texts.tobytes().decode()), np.uint8).reshape(
+        len(texts), -1
+    )
     centred = numbers - numbers.mean(axis=1, keepdims=True)
     spread = np.sqrt((centred**2).mean(axis=1, keepdims=True))
     spread[spread == 0] = 1
@@ -756,7 +849,9 @@ race
 # %% nbgrader={"schema_version": 3, "grade_id": "load-right", "grade": true, "solution": false, "locked": true, "task": false, "points": 2}
 ### BEGIN HIDDEN TESTS
 class Anew(np.ndarray):
-    """Texts that all move on by one digit when the race takes hold of them to change one: no picture comes twice."""
+    """Texts that all move on by one digit when the race takes hold of them to change one: no
+    picture comes twice.
+    """
 
     def reshape(self, *shape):
         digits = np.asarray(self).view(np.uint8)

@@ -47,11 +47,27 @@ ON_DEVICE = ("kernel", "gpu_memcpy")
 
 
 class Run:
-    """A thread and its two streams on paper. events: what they did; now: the time that the thread has reached."""
+    """A thread and its two streams on paper. events: what they did; now: the time that the
+    thread has reached.
+    """
 
     def __init__(self, thread, stream, begin):
-        self.events = [{"ph": "M", "name": "thread_name", "pid": 21, "tid": thread, "args": {"name": "python"}}]
-        self.now, self.thread, self.stream, self.free, self.calls = begin, thread, stream, {}, 1_000 * thread
+        self.events = [
+            {
+                "ph": "M",
+                "name": "thread_name",
+                "pid": 21,
+                "tid": thread,
+                "args": {"name": "python"},
+            }
+        ]
+        self.now, self.thread, self.stream, self.free, self.calls = (
+            begin,
+            thread,
+            stream,
+            {},
+            1_000 * thread,
+        )
 
     def do(self, lines):
         for name, how in lines:
@@ -72,15 +88,29 @@ class Run:
     def launch(self, word, work, pieces):
         start, self.now = self.now, self.now + LAUNCH
         self.call("cudaLaunchKernel" if word == "launch" else "cudaMemcpyAsync", start)
-        category, stream = ("kernel", self.stream) if word == "launch" else ("gpu_memcpy", self.stream + 10)
+        category, stream = (
+            ("kernel", self.stream) if word == "launch" else ("gpu_memcpy", self.stream + 10)
+        )
         for us in pieces:
             begin = max(self.now, self.free.get(stream, 0))
             self.free[stream] = begin + us
-            self.add(category, work, begin, begin + us, 0, stream, device=0, stream=stream, correlation=self.calls)
+            self.add(
+                category,
+                work,
+                begin,
+                begin + us,
+                0,
+                stream,
+                device=0,
+                stream=stream,
+                correlation=self.calls,
+            )
 
     def call(self, name, start):
         self.calls += 1
-        self.add("cuda_runtime", name, start, self.now, 21, self.thread, correlation=self.calls)
+        self.add(
+            "cuda_runtime", name, start, self.now, 21, self.thread, correlation=self.calls
+        )
 
     def add(self, category, name, start, end, process, thread, **arguments):
         event = {"ph": "X", "cat": category, "name": name, "pid": process, "tid": thread}
@@ -105,7 +135,9 @@ record([("load", 90), ("launch gemm", 40)])
 
 # %% nbgrader={"schema_version": 3, "grade_id": "training", "grade": false, "solution": false, "locked": true, "task": false}
 def training(random, steps):
-    """The program of a training: each step loads, goes forward and backward, and every third one waits."""
+    """The program of a training: each step loads, goes forward and backward, and every third
+    one waits.
+    """
 
     def us(low, high):
         return int(random.integers(low, high))
@@ -115,11 +147,17 @@ def training(random, steps):
         return "aten::linear", [("aten::t", us(2, 7)), product]
 
     def backward():
-        return "AddmmBackward0", [("aten::t", us(2, 7)), ("launch gemm", [us(30, 80), us(30, 80)])]
+        return "AddmmBackward0", [
+            ("aten::t", us(2, 7)),
+            ("launch gemm", [us(30, 80), us(30, 80)]),
+        ]
 
     lines = []
     for number in range(steps):
-        passes = [("forward", [forward() for _ in range(4)]), ("backward", [backward() for _ in range(4)])]
+        passes = [
+            ("forward", [forward() for _ in range(4)]),
+            ("backward", [backward() for _ in range(4)]),
+        ]
         last = [("item", [("wait", 0)])] if number % 3 == 2 else []
         lines.append((f"ProfilerStep#{number}", [("load", us(40, 90)), *passes, *last]))
     return lines
@@ -174,8 +212,16 @@ for name, us in sorted(self_times(recording).items(), key=lambda row: -row[1]):
     print(f"{us:>6,} µs  {name}")
 
 # %% nbgrader={"schema_version": 3, "grade_id": "self-times-nested", "grade": true, "solution": false, "locked": true, "task": false, "points": 2}
-small = record([("forward", [("linear", [("transpose", 2), ("launch gemm", 40)]), ("relu", 5)])])
-assert self_times(small) == {"forward": 1, "linear": 1, "transpose": 2, "cudaLaunchKernel": LAUNCH, "relu": 5}
+small = record(
+    [("forward", [("linear", [("transpose", 2), ("launch gemm", 40)]), ("relu", 5)])]
+)
+assert self_times(small) == {
+    "forward": 1,
+    "linear": 1,
+    "transpose": 2,
+    "cudaLaunchKernel": LAUNCH,
+    "relu": 5,
+}
 ### BEGIN HIDDEN TESTS
 for count in (1, 4, 7):
     random = np.random.default_rng()
@@ -193,7 +239,9 @@ for count in (1, 4, 7):
 ### END HIDDEN TESTS
 
 # %% nbgrader={"schema_version": 3, "grade_id": "self-times-lanes", "grade": true, "solution": false, "locked": true, "task": false, "points": 1}
-two = record([("forward", [("linear", 30)])]) + record([("backward", [("relu", 12)])], thread=22, stream=8, begin=10)
+two = record([("forward", [("linear", 30)])]) + record(
+    [("backward", [("relu", 12)])], thread=22, stream=8, begin=10
+)
 assert self_times(two) == {"forward": 1, "linear": 30, "backward": 1, "relu": 12}
 ### BEGIN HIDDEN TESTS
 for _ in range(5):
@@ -208,10 +256,16 @@ for _ in range(5):
 ### END HIDDEN TESTS
 
 # %% nbgrader={"schema_version": 3, "grade_id": "self-times-own-name", "grade": true, "solution": false, "locked": true, "task": false, "points": 1}
-assert self_times(record([("block", [("block", [("relu", 5)]), ("relu", 2)])])) == {"block": 2, "relu": 7}
+assert self_times(record([("block", [("block", [("relu", 5)]), ("relu", 2)])])) == {
+    "block": 2,
+    "relu": 7,
+}
 ### BEGIN HIDDEN TESTS
 a, b, c = np.random.default_rng().integers(2, 90, 3).tolist()
-deep = [("block", [("relu", a), ("block", [("block", [("relu", b)]), ("norm", c)])]), ("block", c)]
+deep = [
+    ("block", [("relu", a), ("block", [("block", [("relu", b)]), ("norm", c)])]),
+    ("block", c),
+]
 expect(self_times(record(deep)), {"block": 3 + c, "relu": a + b, "norm": c})
 ### END HIDDEN TESTS
 
@@ -249,11 +303,19 @@ def ranges(events, name):
         if event["cat"] in ON_DEVICE:
             works[event["args"]["correlation"]].append(event)
     calls = [event for event in events if event["cat"] == "cuda_runtime"]
-    labels = [event for event in events if event["cat"] == "user_annotation" and event["name"] == name]
+    labels = [
+        event
+        for event in events
+        if event["cat"] == "user_annotation" and event["name"] == name
+    ]
     found = []
     for label in sorted(labels, key=lambda label: label["ts"]):
         lane, end = (label["pid"], label["tid"]), label["ts"] + label["dur"]
-        own = [call for call in calls if (call["pid"], call["tid"]) == lane and label["ts"] <= call["ts"] < end]
+        own = [
+            call
+            for call in calls
+            if (call["pid"], call["tid"]) == lane and label["ts"] <= call["ts"] < end
+        ]
         pieces = [(call, work) for call in own for work in works[call["args"]["correlation"]]]
         projected = waited = None
         if pieces:
@@ -270,7 +332,12 @@ for label in ranges(recording, "forward"):
     print(label)
 
 # %% nbgrader={"schema_version": 3, "grade_id": "ranges-projected", "grade": true, "solution": false, "locked": true, "task": false, "points": 2}
-seen = record([("forward", [("launch gemm", 40), ("launch gemm", [70, 30])]), ("forward", [("launch relu", 25)])])
+seen = record(
+    [
+        ("forward", [("launch gemm", 40), ("launch gemm", [70, 30])]),
+        ("forward", [("launch relu", 25)]),
+    ]
+)
 assert [label["label"] for label in ranges(seen, "forward")] == [2 * LAUNCH + 1, LAUNCH + 1]
 assert [label["projected"] for label in ranges(seen, "forward")] == [140, 25]
 ### BEGIN HIDDEN TESTS
@@ -279,11 +346,17 @@ for _ in range(5):
     steps = [random.integers(20, 90, int(random.integers(1, 6))).tolist() for _ in range(12)]
     lines = []
     for number, us in enumerate(steps):
-        pieces = [("launch gemm", us)] if number % 3 == 0 else [("launch gemm", each) for each in us]
+        pieces = (
+            [("launch gemm", us)]
+            if number % 3 == 0
+            else [("launch gemm", each) for each in us]
+        )
         lines += [("load", 9), ("forward", pieces), ("backward", [("launch other", 50)])]
     seen = record([*lines, ("wait", 0)])
     seen = [seen[place] for place in random.permutation(len(seen))]
-    expect([label["projected"] for label in ranges(seen, "forward")], [sum(us) for us in steps])
+    expect(
+        [label["projected"] for label in ranges(seen, "forward")], [sum(us) for us in steps]
+    )
 ### END HIDDEN TESTS
 
 # %% nbgrader={"schema_version": 3, "grade_id": "ranges-waited", "grade": true, "solution": false, "locked": true, "task": false, "points": 1}
@@ -306,7 +379,12 @@ assert ranges(one, "forward")[0]["projected"] == 110
 random = np.random.default_rng()
 steps = random.integers(30, 90, (8, 3)).tolist()
 one = record([("forward", [("launch gemm", us) for us in step]) for step in steps])
-other = record([("evaluate", [("launch gemm", 600), ("copy batch", 900)])] * 20, thread=22, stream=8, begin=2)
+other = record(
+    [("evaluate", [("launch gemm", 600), ("copy batch", 900)])] * 20,
+    thread=22,
+    stream=8,
+    begin=2,
+)
 found = ranges(other + one, "forward")
 expect([label["projected"] for label in found], [sum(step) for step in steps])
 expect([label["label"] for label in found], [3 * LAUNCH + 1] * 8)
@@ -318,11 +396,18 @@ assert ranges(nothing, "forward") == [{"label": 501, "projected": None, "waited"
 ### BEGIN HIDDEN TESTS
 us = np.random.default_rng().integers(20, 90, 3).tolist()
 whole = record(
-    [("forward", [("launch first", us[0]), ("launch second", us[1])]), ("forward", [("launch third", us[2])])]
+    [
+        ("forward", [("launch first", us[0]), ("launch second", us[1])]),
+        ("forward", [("launch third", us[2])]),
+    ]
 )
-calls = [event["args"]["correlation"] for event in whole if event["name"] == "cudaLaunchKernel"]
+calls = [
+    event["args"]["correlation"] for event in whole if event["name"] == "cudaLaunchKernel"
+]
 without_call = [
-    event for event in whole if (event["name"], event["args"].get("correlation")) != ("cudaLaunchKernel", calls[0])
+    event
+    for event in whole
+    if (event["name"], event["args"].get("correlation")) != ("cudaLaunchKernel", calls[0])
 ]
 expect([label["projected"] for label in ranges(without_call, "forward")], us[1:])
 without_work = [event for event in whole if event["name"] not in ("first", "third")]
@@ -337,10 +422,15 @@ expect([label["projected"] for label in ranges(without_work, "forward")], [us[1]
 
 # %% nbgrader={"schema_version": 3, "grade_id": "loop", "grade": false, "solution": false, "locked": true, "task": false}
 def loop(random, order, times, **around):
-    """A program: the lines of an order, so many times; what takes a length takes between 0.9 and 1.1 of it."""
+    """A program: the lines of an order, so many times; what takes a length takes between 0.9
+    and 1.1 of it.
+    """
     called = {"launch": "launch work", "copy": "copy batch"}
     return [
-        (called.get(word, word), 0 if word == "wait" else round(around[word] * random.uniform(0.9, 1.1)))
+        (
+            called.get(word, word),
+            0 if word == "wait" else round(around[word] * random.uniform(0.9, 1.1)),
+        )
         for word in order.split() * times
     ]
 
@@ -351,7 +441,9 @@ runs = {
     "ahead": record(loop(random, "launch load wait", 20, load=300, launch=600)),
     "loss read": record(loop(random, "prepare launch wait", 20, prepare=300, launch=600)),
     "loss not read": record(loop(random, "prepare launch", 20, prepare=300, launch=90)),
-    "copy beside": record(loop(random, "copy launch prepare wait", 20, prepare=200, copy=700, launch=300)),
+    "copy beside": record(
+        loop(random, "copy launch prepare wait", 20, prepare=200, copy=700, launch=300)
+    ),
 }
 
 # %% [markdown]
@@ -390,7 +482,11 @@ runs = {
 # %% nbgrader={"schema_version": 3, "grade_id": "gaps", "grade": false, "solution": true, "locked": false, "task": false}
 def gaps(events):
     ### BEGIN SOLUTION
-    works = sorted((work["ts"], work["ts"] + work["dur"]) for work in events if work.get("cat") in ON_DEVICE)
+    works = sorted(
+        (work["ts"], work["ts"] + work["dur"])
+        for work in events
+        if work.get("cat") in ON_DEVICE
+    )
     white, reach = [], works[0][0] if works else 0
     for start, end in works:
         if start > reach:
@@ -401,11 +497,15 @@ def gaps(events):
 
 
 # %% nbgrader={"schema_version": 3, "grade_id": "gaps-one-stream", "grade": true, "solution": false, "locked": true, "task": false, "points": 1}
-seen = record([("launch work", 50), ("launch work", 30), ("wait", 0), ("load", 100), ("launch work", 20)])
+seen = record(
+    [("launch work", 50), ("launch work", 30), ("wait", 0), ("load", 100), ("launch work", 20)]
+)
 assert gaps(seen) == [(LAUNCH + 80, 2 * LAUNCH + 180)]
 ### BEGIN HIDDEN TESTS
 us = np.random.default_rng().integers(10, 90, (15, 2)).tolist()
-lines = [line for load, work in us for line in (("load", load), ("launch work", work), ("wait", 0))]
+lines = [
+    line for load, work in us for line in (("load", load), ("launch work", work), ("wait", 0))
+]
 seen, now, right = record(lines), 0, []
 for load, work in us:
     right.append((now, now + load + LAUNCH))
@@ -416,7 +516,14 @@ expect(gaps(record([("load", 9), ("launch work", 50), ("launch work", 50)])), []
 
 # %% nbgrader={"schema_version": 3, "grade_id": "gaps-streams", "grade": true, "solution": false, "locked": true, "task": false, "points": 2}
 seen = record(
-    [("launch work", 200), ("copy batch", 20), ("copy batch", 10), ("wait", 0), ("load", 40), ("copy batch", 5)]
+    [
+        ("launch work", 200),
+        ("copy batch", 20),
+        ("copy batch", 10),
+        ("wait", 0),
+        ("load", 40),
+        ("copy batch", 5),
+    ]
 )
 assert gaps(seen) == [(LAUNCH + 200, 2 * LAUNCH + 240)]
 ### BEGIN HIDDEN TESTS
@@ -424,7 +531,9 @@ for _ in range(8):
     random = np.random.default_rng()
     order = " ".join(random.choice(["copy", "launch", "load"], 60))
     seen = record(loop(random, order, 1, copy=60, launch=40, load=45))
-    works = [(work["ts"], work["ts"] + work["dur"]) for work in seen if work.get("cat") in ON_DEVICE]
+    works = [
+        (work["ts"], work["ts"] + work["dur"]) for work in seen if work.get("cat") in ON_DEVICE
+    ]
     first, last = min(start for start, _ in works), max(end for _, end in works)
     is_white = np.ones(last - first + 1, dtype=int)
     for start, end in works:
@@ -440,7 +549,11 @@ for _ in range(8):
 # %% nbgrader={"schema_version": 3, "grade_id": "row", "grade": false, "solution": true, "locked": false, "task": false}
 def row(events, white):
     ### BEGIN SOLUTION
-    bars = [(event, event["ts"], event["ts"] + event["dur"]) for event in events if event["ph"] == "X"]
+    bars = [
+        (event, event["ts"], event["ts"] + event["dur"])
+        for event in events
+        if event["ph"] == "X"
+    ]
     works = [(start, end) for event, start, end in bars if event["cat"] in ON_DEVICE]
     whole = max(end for _, end in works) - min(start for start, _ in works)
     idle = sum(end - start for start, end in white)
@@ -449,7 +562,11 @@ def row(events, white):
         return [(start, end) for event, start, end in bars if event["name"] == name]
 
     def white_in(name):
-        return sum(max(0, min(end, stop) - max(start, begin)) for start, end in white for begin, stop in of(name))
+        return sum(
+            max(0, min(end, stop) - max(start, begin))
+            for start, end in white
+            for begin, stop in of(name)
+        )
 
     waits = of("cudaDeviceSynchronize")
     behind = [gap for gap in white if any(begin <= gap[0] <= stop for begin, stop in waits)]
@@ -476,12 +593,17 @@ random = np.random.default_rng()
 for right, lines in [
     ("data", loop(random, "load launch wait", 20, load=400, launch=500)),
     ("data", loop(random, "load launch", 20, load=400, launch=100)),
-    ("data", [("load", [("open", 100), ("decode", 200)]), ("launch work", 300), ("wait", 0)] * 20),
+    (
+        "data",
+        [("load", [("open", 100), ("decode", 200)]), ("launch work", 300), ("wait", 0)] * 20,
+    ),
     ("busy", loop(random, "launch load wait", 20, load=300, launch=500)),
     ("busy", loop(random, "load launch wait", 20, load=20, launch=1_000)),
 ]:
     seen = record(lines)
-    works = sorted((work["ts"], work["ts"] + work["dur"]) for work in seen if work.get("cat") in ON_DEVICE)
+    works = sorted(
+        (work["ts"], work["ts"] + work["dur"]) for work in seen if work.get("cat") in ON_DEVICE
+    )
     white = [(end, start) for (_, end), (start, _) in pairwise(works) if start > end]
     expect(row(seen, white), right)
 ### END HIDDEN TESTS
@@ -503,7 +625,9 @@ for right, lines in [
     ("launch", ([("launch work", 1)] * 20 + [("wait", 0)]) * 4),
 ]:
     seen = record(lines)
-    works = sorted((work["ts"], work["ts"] + work["dur"]) for work in seen if work.get("cat") in ON_DEVICE)
+    works = sorted(
+        (work["ts"], work["ts"] + work["dur"]) for work in seen if work.get("cat") in ON_DEVICE
+    )
     white = [(end, start) for (_, end), (start, _) in pairwise(works) if start > end]
     expect(row(seen, white), right)
 ### END HIDDEN TESTS
@@ -552,7 +676,11 @@ def critical(events):
     ### BEGIN SOLUTION
     thread = {bar["ts"] + bar["dur"]: bar for bar in events if bar.get("cat") in ON_THREADS}
     works = {work["ts"] + work["dur"]: work for work in events if work.get("cat") in ON_DEVICE}
-    calls = {bar["args"]["correlation"]: bar for bar in thread.values() if bar["cat"] == "cuda_runtime"}
+    calls = {
+        bar["args"]["correlation"]: bar
+        for bar in thread.values()
+        if bar["cat"] == "cuda_runtime"
+    }
     path, bar = Counter(), thread[max(thread)]
     while bar is not None:
         if bar["name"] == "cudaDeviceSynchronize" and bar["ts"] + bar["dur"] in works:
@@ -574,9 +702,16 @@ seen = record([("load", 100), ("launch work", 50), ("wait", 0)])
 assert critical(seen) == {"load": 100, "cudaLaunchKernel": LAUNCH, "work": 50}
 ### BEGIN HIDDEN TESTS
 us = np.random.default_rng().integers(10, 90, (15, 3)).tolist()
-lines = [line for a, b, c in us for line in (("load", a), ("launch work", b), ("wait", 0), ("save", c))]
+lines = [
+    line
+    for a, b, c in us
+    for line in (("load", a), ("launch work", b), ("wait", 0), ("save", c))
+]
 load, work, save = (sum(column) for column in zip(*us))
-expect(critical(record(lines)), {"load": load, "work": work, "save": save, "cudaLaunchKernel": 15 * LAUNCH})
+expect(
+    critical(record(lines)),
+    {"load": load, "work": work, "save": save, "cudaLaunchKernel": 15 * LAUNCH},
+)
 ### END HIDDEN TESTS
 
 # %% nbgrader={"schema_version": 3, "grade_id": "critical-beside", "grade": true, "solution": false, "locked": true, "task": false, "points": 2}
@@ -588,13 +723,17 @@ assert critical(seen) == {"cudaLaunchKernel": LAUNCH, "load": 100, "cudaDeviceSy
 
 ### BEGIN HIDDEN TESTS
 def longest(lines):
-    """The same from the beginning on, by the lines: what lies on the path to where the thread is, and the stream."""
+    """The same from the beginning on, by the lines: what lies on the path to where the thread
+    is, and the stream.
+    """
     now, free, here, there = 0, 0, Counter(), Counter()
     for name, us in lines:
         if name == "wait" and free >= now + 2:
             now, here = free, there.copy()
             continue
-        kind = {"wait": "cudaDeviceSynchronize", "launch work": "cudaLaunchKernel"}.get(name, name)
+        kind = {"wait": "cudaDeviceSynchronize", "launch work": "cudaLaunchKernel"}.get(
+            name, name
+        )
         takes = {"wait": 2, "launch work": LAUNCH}.get(name, us)
         now, here = now + takes, here + Counter({kind: takes})
         if name == "launch work":
@@ -628,7 +767,10 @@ for lines in (turns, ahead):
         max(event.get("ts", 0) + event.get("dur", 0) for event in record(run))
         for run in (lines, [(name, us / 4 if name == "load" else us) for name, us in lines])
     )
-    print(f"at best {at_best(record(lines), 'load', 4):.2f} times, in fact {took / less:.2f} times")
+    print(
+        f"at best {at_best(record(lines), 'load', 4):.2f} times, "
+        f"in fact {took / less:.2f} times"
+    )
 
 # %% nbgrader={"schema_version": 3, "grade_id": "at-best-right", "grade": true, "solution": false, "locked": true, "task": false, "points": 2}
 seen = record([("load", 600), ("launch work", 400 - LAUNCH), ("wait", 0)])
@@ -639,9 +781,16 @@ for times in (1.5, 4, 50):
     load, work = np.random.default_rng().integers(200, 400, 2).tolist()
     one_by_one = [("load", load), ("launch work", work), ("wait", 0)] * 6
     ahead_of_it = [("launch work", 900), ("load", load), ("wait", 0)] * 4
-    seen, whole = record(one_by_one + ahead_of_it), 6 * (load + LAUNCH + work) + 4 * (LAUNCH + 900)
+    seen, whole = (
+        record(one_by_one + ahead_of_it),
+        6 * (load + LAUNCH + work) + 4 * (LAUNCH + 900),
+    )
     expect(at_best(seen, "load", times), whole / (whole - 6 * load * (1 - 1 / times)), 1e-9)
-    expect(at_best(seen, "work", times), whole / (whole - (6 * work + 3_600) * (1 - 1 / times)), 1e-9)
+    expect(
+        at_best(seen, "work", times),
+        whole / (whole - (6 * work + 3_600) * (1 - 1 / times)),
+        1e-9,
+    )
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -655,10 +804,15 @@ for times in (1.5, 4, 50):
 def hidden_slowly(copy_start, copy_duration, kernel_start, kernel_duration):
     """How much of each copy lies beside a kernel: an array as long as that of the copies."""
     order = np.argsort(kernel_start, kind="stable")
-    kernel_start, kernel_end = kernel_start[order], kernel_start[order] + kernel_duration[order]
+    kernel_start, kernel_end = (
+        kernel_start[order],
+        kernel_start[order] + kernel_duration[order],
+    )
     hidden = []
     for start, duration in zip(copy_start, copy_duration):
-        begin, end = (np.clip(times, start, start + duration) for times in (kernel_start, kernel_end))
+        begin, end = (
+            np.clip(times, start, start + duration) for times in (kernel_start, kernel_end)
+        )
         reach = np.maximum.accumulate(end)  # how far the kernels reach that have begun so far
         free = np.maximum(begin[1:] - reach[:-1], 0)
         hidden.append(reach[-1] - begin[0] - free.sum())
@@ -667,8 +821,15 @@ def hidden_slowly(copy_start, copy_duration, kernel_start, kernel_duration):
 
 def streams(random, copies, kernels):
     """Starts and durations of so many copies and so many kernels."""
-    copy_start, kernel_start = (random.uniform(0, 60.0 * kernels, count) for count in (copies, kernels))
-    return copy_start, random.uniform(50, 400, copies), kernel_start, random.uniform(5, 95, kernels)
+    copy_start, kernel_start = (
+        random.uniform(0, 60.0 * kernels, count) for count in (copies, kernels)
+    )
+    return (
+        copy_start,
+        random.uniform(50, 400, copies),
+        kernel_start,
+        random.uniform(5, 95, kernels),
+    )
 
 
 work = streams(np.random.default_rng(SEED), COPIES, KERNELS)
@@ -715,7 +876,9 @@ def hidden(copy_start, copy_duration, kernel_start, kernel_duration):
     busy = np.cumsum(ends - starts)
     edges = np.column_stack([starts, ends]).ravel()
     until = np.column_stack([busy - (ends - starts), busy]).ravel()
-    return np.interp(copy_start + copy_duration, edges, until) - np.interp(copy_start, edges, until)
+    return np.interp(copy_start + copy_duration, edges, until) - np.interp(
+        copy_start, edges, until
+    )
     ### END SOLUTION
 
 
@@ -727,13 +890,18 @@ race
 # %% nbgrader={"schema_version": 3, "grade_id": "hidden-right", "grade": true, "solution": false, "locked": true, "task": false, "points": 2}
 ### BEGIN HIDDEN TESTS
 def draw(random):
-    copies, kernels = (int(random.integers(count - 20, count + 20)) for count in (COPIES, KERNELS))
+    copies, kernels = (
+        int(random.integers(count - 20, count + 20)) for count in (COPIES, KERNELS)
+    )
     return streams(random, copies, kernels)
 
 
 gates = four_gates("hidden", "hidden_slowly", draw=draw, same=1e-9, target=TIMES)
 ### END HIDDEN TESTS
-copies, kernels = np.array([[5.0, 30.0], [10.0, 10.0]]), np.array([[8.0, 0.0, 9.0], [6.0, 7.0, 2.0]])
+copies, kernels = (
+    np.array([[5.0, 30.0], [10.0, 10.0]]),
+    np.array([[8.0, 0.0, 9.0], [6.0, 7.0, 2.0]]),
+)
 assert np.allclose(hidden(*copies, *kernels), [8.0, 0.0])
 assert np.allclose(hidden(*kernels, *copies), [6.0, 2.0, 2.0])
 ### BEGIN HIDDEN TESTS

@@ -46,7 +46,9 @@ def training(random, epochs, steps, prepare, compute):
     """(epoch, wait, computation) of each step."""
     log = []
     for number in range(epochs * steps):
-        wait, computation = (seconds * random.lognormal(0, 0.05) for seconds in (prepare, compute))
+        wait, computation = (
+            seconds * random.lognormal(0, 0.05) for seconds in (prepare, compute)
+        )
         wait += 60 * prepare * (number % steps == 0) + 20 * prepare * (random.random() < 0.04)
         log.append((number // steps, float(wait), float(computation)))
     return log
@@ -97,10 +99,17 @@ def plan(log, cores=None):
 plan(log), plan(log, cores=2)
 
 # %% nbgrader={"schema_version": 3, "grade_id": "plan-wait-share", "grade": true, "solution": false, "locked": true, "task": false, "points": 1}
-assert abs(plan([(0, 90, 2), (0, 5, 2), (0, 7, 2), (1, 80, 9), (1, 6, 2)])["wait_share"] - 18 / 24) < 1e-9
+assert (
+    abs(
+        plan([(0, 90, 2), (0, 5, 2), (0, 7, 2), (1, 80, 9), (1, 6, 2)])["wait_share"] - 18 / 24
+    )
+    < 1e-9
+)
 ### BEGIN HIDDEN TESTS
 other = training(np.random.default_rng(), 4, 60, 0.03, 0.02)
-waited, computed = (sum(step[part] for n, step in enumerate(other) if n % 60) for part in (1, 2))
+waited, computed = (
+    sum(step[part] for n, step in enumerate(other) if n % 60) for part in (1, 2)
+)
 expect(plan(other)["wait_share"], waited / (waited + computed), 1e-9)
 ### END HIDDEN TESTS
 
@@ -117,7 +126,9 @@ assert abs(plan([(0, 90, 2), (0, 5, 2), (0, 7, 2), (0, 6, 2)])["step"] - 2) < 1e
 ### BEGIN HIDDEN TESTS
 for ratio in (0.4, 2.7, 6.6):
     other = training(np.random.default_rng(), 3, 120, 0.01 * ratio, 0.01)
-    t_d, t_c = (median(step[part] for n, step in enumerate(other) if n % 120) for part in (1, 2))
+    t_d, t_c = (
+        median(step[part] for n, step in enumerate(other) if n % 120) for part in (1, 2)
+    )
     expect(plan(other)["step"], max(t_d / ceil(ratio), t_c), 1e-9)
 ### END HIDDEN TESTS
 
@@ -219,7 +230,11 @@ assert np.allclose(simulate([1, 1, 6, 1], [3, 3, 3, 3], 1, 2), [1, 0, 1, 0])
 ### BEGIN HIDDEN TESTS
 for factor in (1, 2, 3, 5):
     prepare, compute = drawn_times(np.random.default_rng(), 40)
-    expect(simulate(prepare, compute, 1, factor), list(right_waits(prepare, compute, 1, factor)), 1e-9)
+    expect(
+        simulate(prepare, compute, 1, factor),
+        list(right_waits(prepare, compute, 1, factor)),
+        1e-9,
+    )
 ### END HIDDEN TESTS
 
 # %% nbgrader={"schema_version": 3, "grade_id": "simulate-workers", "grade": true, "solution": false, "locked": true, "task": false, "points": 1}
@@ -228,7 +243,11 @@ assert np.allclose(simulate([4, 4, 4, 4], [1, 1, 1, 1], 2, 2), [4, 0, 2, 0])
 for workers in (2, 3, 5):
     prepare, compute = drawn_times(np.random.default_rng(), 60)
     prepare = [workers * seconds for seconds in prepare]
-    expect(simulate(prepare, compute, workers, 60), list(right_waits(prepare, compute, workers, 60)), 1e-9)
+    expect(
+        simulate(prepare, compute, workers, 60),
+        list(right_waits(prepare, compute, workers, 60)),
+        1e-9,
+    )
 ### END HIDDEN TESTS
 
 # %% nbgrader={"schema_version": 3, "grade_id": "simulate-any", "grade": true, "solution": false, "locked": true, "task": false, "points": 1}
@@ -237,7 +256,11 @@ for _ in range(20):
     workers, factor = np.random.default_rng().integers(1, 5, 2).tolist()
     prepare, compute = drawn_times(np.random.default_rng(), 60)
     prepare = [workers * seconds for seconds in prepare]
-    expect(simulate(prepare, compute, workers, factor), list(right_waits(prepare, compute, workers, factor)), 1e-9)
+    expect(
+        simulate(prepare, compute, workers, factor),
+        list(right_waits(prepare, compute, workers, factor)),
+        1e-9,
+    )
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -321,11 +344,22 @@ class Epochs:
     """Epochs of a source that stalls, counted. use: t_d / w over t_c, on average."""
 
     def __init__(self, use, workers):
-        random, every = np.random.default_rng(), int(np.random.default_rng().choice([7, 11, 23]))
-        self.compute, quick = random.uniform(0.9, 1.1, 1_000), workers * random.uniform(0.1, 0.4)
+        random, every = (
+            np.random.default_rng(),
+            int(np.random.default_rng().choice([7, 11, 23])),
+        )
+        self.compute, quick = (
+            random.uniform(0.9, 1.1, 1_000),
+            workers * random.uniform(0.1, 0.4),
+        )
         self.prepare, self.workers, self.ran = np.full(1_000, quick), workers, []
         self.prepare[every - 1 :: every] = workers * use * every - (every - 1) * quick
-        self.arguments = self.run, float(self.prepare.mean()), float(self.compute.mean()), workers
+        self.arguments = (
+            self.run,
+            float(self.prepare.mean()),
+            float(self.compute.mean()),
+            workers,
+        )
 
     def run(self, factor):
         self.ran.append(factor)
@@ -333,8 +367,12 @@ class Epochs:
 
     def waits(self, factor):
         ready, left, asked, waits = {}, {}, 0.0, []
-        for i, (preparing, computing) in enumerate(zip(self.prepare.tolist(), self.compute.tolist())):
-            begun = max(left.get(i - self.workers * factor, 0.0), ready.get(i - self.workers, 0.0))
+        for i, (preparing, computing) in enumerate(
+            zip(self.prepare.tolist(), self.compute.tolist())
+        ):
+            begun = max(
+                left.get(i - self.workers * factor, 0.0), ready.get(i - self.workers, 0.0)
+            )
             ready[i] = begun + preparing
             left[i] = max(asked, ready[i])
             waits.append(left[i] - asked)
@@ -369,7 +407,10 @@ for workers in (1, 2, 3):
 # %% nbgrader={"schema_version": 3, "grade_id": "factor-few-runs", "grade": true, "solution": false, "locked": true, "task": false, "points": 1}
 asked = []
 late = ([9.0] + [1.0] * 20, [1.0] * 21), ([9.0] + [0.01] * 20, [1.0] * 21)
-assert smallest_factor(lambda factor: asked.append(factor) or late[factor >= 37], 0.7, 1.0, 1) >= 37
+assert (
+    smallest_factor(lambda factor: asked.append(factor) or late[factor >= 37], 0.7, 1.0, 1)
+    >= 37
+)
 assert 1 <= len(asked) <= 7
 ### BEGIN HIDDEN TESTS
 for workers in (1, 3):
@@ -387,7 +428,9 @@ for workers in (1, 3):
 
 # %% nbgrader={"schema_version": 3, "grade_id": "by-files", "grade": false, "solution": false, "locked": true, "task": false}
 def by_files(lengths, worker, workers):
-    """(shard, first, stop) of what a worker reads, where every w-th shard is its own: the records first to stop - 1."""
+    """(shard, first, stop) of what a worker reads, where every w-th shard is its own: the
+    records first to stop - 1.
+    """
     return [(shard, 0, lengths[shard]) for shard in range(worker, len(lengths), workers)]
 
 
@@ -399,7 +442,10 @@ lengths
 # many times longer does the epoch take than it has to? Estimate it from the lengths.
 
 # %%
-reads = [sum(stop - first for _, first, stop in by_files(lengths, worker, WORKERS)) for worker in range(WORKERS)]
+reads = [
+    sum(stop - first for _, first, stop in by_files(lengths, worker, WORKERS))
+    for worker in range(WORKERS)
+]
 f"{max(reads) / (sum(lengths) / WORKERS):.2f} times"
 
 # %% [markdown]
@@ -444,17 +490,27 @@ for shards, workers in ((6, 4), (3, 7), (9, 2), (5, 1), (2, 3)):
     others = np.random.default_rng().integers(0, 40, shards).tolist() if shards > 2 else [1, 1]
     pieces = [piece for worker in range(workers) for piece in stretch(others, worker, workers)]
     read = [(shard, record) for shard, first, stop in pieces for record in range(first, stop)]
-    assert read == [(shard, record) for shard, length in enumerate(others) for record in range(length)]
+    assert read == [
+        (shard, record) for shard, length in enumerate(others) for record in range(length)
+    ]
     assert all(first < stop for _, first, stop in pieces)
 ### END HIDDEN TESTS
 
 # %% nbgrader={"schema_version": 3, "grade_id": "stretch-even", "grade": true, "solution": false, "locked": true, "task": false, "points": 1}
-read = [sum(stop - first for _, first, stop in stretch([4, 3, 4], worker, 4)) for worker in range(4)]
+read = [
+    sum(stop - first for _, first, stop in stretch([4, 3, 4], worker, 4))
+    for worker in range(4)
+]
 assert sorted(read) == [2, 3, 3, 3]
 ### BEGIN HIDDEN TESTS
 for shards, workers in ((2, 10), (6, 4), (3, 7), (40, 16)):
-    others = np.random.default_rng().integers(1, 40, shards).tolist() if shards > 2 else [10, 7]
-    read = [sum(stop - first for _, first, stop in stretch(others, worker, workers)) for worker in range(workers)]
+    others = (
+        np.random.default_rng().integers(1, 40, shards).tolist() if shards > 2 else [10, 7]
+    )
+    read = [
+        sum(stop - first for _, first, stop in stretch(others, worker, workers))
+        for worker in range(workers)
+    ]
     assert max(read) > 0 and max(read) - min(read) in (0, 1)
 ### END HIDDEN TESTS
 
@@ -481,7 +537,10 @@ sequences(EPOCHS, WORKERS), EPOCHS * WORKERS
 assert sequences(1, 1) == 1
 ### BEGIN HIDDEN TESTS
 for epochs, workers in ((1, 6), (7, 1), (2, 2), (31, 8)):
-    expect(sequences(epochs, workers), len({epoch + worker for epoch in range(epochs) for worker in range(workers)}))
+    expect(
+        sequences(epochs, workers),
+        len({epoch + worker for epoch in range(epochs) for worker in range(workers)}),
+    )
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -520,10 +579,17 @@ assert (draws(1, 2, 3, 5) == draws(1, 2, 3, 5)).all()
 assert not set(draws(SEED, 0, 1, 9)) & set(draws(SEED, 1, 0, 9))
 ### BEGIN HIDDEN TESTS
 seed = int(np.random.default_rng().integers(10**6))
-every = [(number, epoch, worker) for number in (seed, seed + 1) for epoch in range(25) for worker in range(12)]
+every = [
+    (number, epoch, worker)
+    for number in (seed, seed + 1)
+    for epoch in range(25)
+    for worker in range(12)
+]
 seen = np.concatenate([draws(*case, 4) for case in every])
 assert len(seen) == 4 * len(every)
-assert len(set(seen.tolist())) == len(seen), f"of {len(seen)} draws {len(set(seen.tolist()))} are different"
+assert len(set(seen.tolist())) == len(seen), (
+    f"of {len(seen)} draws {len(set(seen.tolist()))} are different"
+)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -543,7 +609,8 @@ mean, deviation = torch.tensor(MEAN), torch.tensor(DEVIATION)
 def make_batch_slowly(pieces, chosen, corners, flips, contrasts):
     """A batch of float32, (samples, 3 colours, SIDE, SIDE).
 
-    pieces: uint8, (pieces, EDGE, EDGE, 3 colours). For each sample: the number of its piece, the (top, left) corner of the
+    pieces: uint8, (pieces, EDGE, EDGE, 3 colours). For each sample: the number of its piece,
+    the (top, left) corner of the
     crop, whether left and right are swapped, how many times its contrast.
     """
     samples = []
@@ -612,7 +679,12 @@ def make_batch(pieces, chosen, corners, flips, contrasts):
     ### BEGIN SOLUTION
     rows, columns = corners.T[:, :, None] + torch.arange(SIDE)
     columns = torch.where(flips[:, None], columns.flip(1), columns)
-    pixels = pieces[chosen[:, None, None], rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2) / 255
+    pixels = (
+        pieces[chosen[:, None, None], rows[:, :, None], columns[:, None, :]].permute(
+            0, 3, 1, 2
+        )
+        / 255
+    )
     level = pixels.mean(dim=(1, 2, 3), keepdim=True)
     pixels = (level + contrasts[:, None, None, None] * (pixels - level)).clamp(0, 1)
     return (pixels - mean[:, None, None]) / deviation[:, None, None]

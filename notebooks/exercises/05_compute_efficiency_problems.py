@@ -51,25 +51,37 @@ machine = {"peak": PEAK * 1e9, "bandwidth": BANDWIDTH * 1e9, "price": PRICE * 1e
 
 
 def profiled(machine, random, calls):
-    """The rows of one step: (name, calls, FLOPs of a call, bytes of a call, seconds of all calls).
+    """The rows of one step: (name, calls, FLOPs of a call, bytes of a call, seconds of all
+    calls).
 
     calls: how many each operator gets.
     """
     side, many, few = 1_024, 2**22, 2**9
     brings = machine["bandwidth"]
     rows = [
-        ("mm", 2 * side**3, 12 * side**2, 2 * side**3 / machine["peak"] / random.uniform(0.86, 0.96)),
+        (
+            "mm",
+            2 * side**3,
+            12 * side**2,
+            2 * side**3 / machine["peak"] / random.uniform(0.86, 0.96),
+        ),
         ("gelu", many, 8 * many, 8 * many / brings / random.uniform(0.7, 0.95)),
         ("mul", few, 12 * few, machine["price"] / random.uniform(0.7, 0.95)),
         ("add", 2**16, 12 * 2**16, 12 * 2**16 / brings / random.uniform(1.5, 3)),
         ("index", 0, 2**23, 2**23 / brings / random.uniform(0.15, 0.4)),
     ]
-    return [(name, count, *work, float(count * taken)) for (name, *work, taken), count in zip(rows, calls)]
+    return [
+        (name, count, *work, float(count * taken))
+        for (name, *work, taken), count in zip(rows, calls)
+    ]
 
 
 step = profiled(machine, np.random.default_rng(SEED), (6, 12, 9_000, 60, 3))
 for name, calls, flops, moved, seconds in step:
-    print(f"{name:<6}{calls:>6,} calls of {flops:>13,} FLOPs and {moved:>10,} bytes: {duration(seconds):>8} in all")
+    print(
+        f"{name:<6}{calls:>6,} calls of {flops:>13,} FLOPs and {moved:>10,} bytes: "
+        f"{duration(seconds):>8} in all"
+    )
 
 # %% [markdown]
 # One call takes at least the price, at least its bytes over the bandwidth, and at least its FLOPs over the peak. The longest of
@@ -119,7 +131,11 @@ assert limited(("mul", 50, 10, 4, 80.0), plain)[0] == "price"
 for _ in range(10):
     mm, gelu, mul, _, _ = profiled(machine, np.random.default_rng(), (5, 30, 700, 60, 4))
     expect(limited(mm, machine), ("arithmetic", mm[2] / machine["peak"] * mm[1] / mm[4]), 1e-9)
-    expect(limited(gelu, machine), ("memory", gelu[3] / machine["bandwidth"] * gelu[1] / gelu[4]), 1e-9)
+    expect(
+        limited(gelu, machine),
+        ("memory", gelu[3] / machine["bandwidth"] * gelu[1] / gelu[4]),
+        1e-9,
+    )
     expect(limited(mul, machine), ("price", machine["price"] * mul[1] / mul[4]), 1e-9)
 ### END HIDDEN TESTS
 
@@ -130,8 +146,14 @@ assert limited(("index", 1, 0, 40, 10.0), plain)[0] == "unknown"
 ### BEGIN HIDDEN TESTS
 for _ in range(10):
     *_, add, index = profiled(machine, np.random.default_rng(), (5, 30, 700, 60, 4))
-    expect(limited(add, machine), ("cache", add[3] / machine["bandwidth"] * add[1] / add[4]), 1e-9)
-    expect(limited(index, machine), ("unknown", index[3] / machine["bandwidth"] * index[1] / index[4]), 1e-9)
+    expect(
+        limited(add, machine), ("cache", add[3] / machine["bandwidth"] * add[1] / add[4]), 1e-9
+    )
+    expect(
+        limited(index, machine),
+        ("unknown", index[3] / machine["bandwidth"] * index[1] / index[4]),
+        1e-9,
+    )
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -148,7 +170,11 @@ def mend(step, machine):
     ### BEGIN SOLUTION
     saved = {}
     for name, calls, flops, moved, seconds in step:
-        least = max(machine["price"], calls * moved / machine["bandwidth"], calls * flops / machine["peak"])
+        least = max(
+            machine["price"],
+            calls * moved / machine["bandwidth"],
+            calls * flops / machine["peak"],
+        )
         saved[name] = max(seconds - least, 0.0)
     best = max(saved, key=saved.get)
     whole = sum(seconds for *_, seconds in step)
@@ -162,18 +188,33 @@ mend(step, machine)
 
 # %% nbgrader={"schema_version": 3, "grade_id": "mend-first", "grade": true, "solution": false, "locked": true, "task": false, "points": 2}
 plain = {"peak": 100.0, "bandwidth": 10.0, "price": 1.0}
-name, factor = mend([("mm", 1, 900, 10, 10.0), ("mul", 6, 10, 4, 9.0), ("add", 1, 1, 40, 1.0)], plain)
+name, factor = mend(
+    [("mm", 1, 900, 10, 10.0), ("mul", 6, 10, 4, 9.0), ("add", 1, 1, 40, 1.0)], plain
+)
 assert name == "mul" and abs(factor - 20 / 13.4) < 1e-9
 ### BEGIN HIDDEN TESTS
 for _ in range(10):
     random = np.random.default_rng()
-    calls = [int(random.integers(*ends)) for ends in ((1, 20), (4, 60), (300, 9_000), (10, 200), (1, 12))]
+    calls = [
+        int(random.integers(*ends))
+        for ends in ((1, 20), (4, 60), (300, 9_000), (10, 200), (1, 12))
+    ]
     other = profiled(machine, random, calls)
     random.shuffle(other)
     roofs = machine["bandwidth"], machine["peak"]
-    bound = [max(machine["price"], n * moved / roofs[0], n * flops / roofs[1]) for _, n, flops, moved, _ in other]
-    won, place = max((max(row[4] - least, 0.0), place) for place, (row, least) in enumerate(zip(other, bound)))
-    expect(mend(other, machine), (other[place][0], amdahl(won / sum(row[4] for row in other))), 1e-9)
+    bound = [
+        max(machine["price"], n * moved / roofs[0], n * flops / roofs[1])
+        for _, n, flops, moved, _ in other
+    ]
+    won, place = max(
+        (max(row[4] - least, 0.0), place)
+        for place, (row, least) in enumerate(zip(other, bound))
+    )
+    expect(
+        mend(other, machine),
+        (other[place][0], amdahl(won / sum(row[4] for row in other))),
+        1e-9,
+    )
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -203,16 +244,35 @@ program = [
 ]
 inner, outer, weights = ROWS * 4 * WIDTH, ROWS * WIDTH, 4 * WIDTH * WIDTH
 numbers = {"x": outer, "up": weights, "bias": 4 * WIDTH, "down": weights}
-numbers |= {"h": inner, "a": inner, "s": inner, "g": inner, "z": outer, "half": outer, "y": outer}
+numbers |= {
+    "h": inner,
+    "a": inner,
+    "s": inner,
+    "g": inner,
+    "z": outer,
+    "half": outer,
+    "y": outer,
+}
 
 
 def any_program(random, lines, products):
-    """(a program of chance, how many numbers each array has); products: the share of lines that are products."""
+    """(a program of chance, how many numbers each array has); products: the share of lines
+    that are products.
+    """
     program, names = [], ["x", "w", "b"]
     for line in range(lines):
         first, second = (names[place] for place in random.choice(len(names), 2, replace=False))
-        elementwise = [("mul", [first, second]), ("add", [0.5, first]), ("sigmoid", [first]), ("sub", [first, first])]
-        chosen = ("mm", [first, second]) if random.random() < products else elementwise[random.integers(4)]
+        elementwise = [
+            ("mul", [first, second]),
+            ("add", [0.5, first]),
+            ("sigmoid", [first]),
+            ("sub", [first, first]),
+        ]
+        chosen = (
+            ("mm", [first, second])
+            if random.random() < products
+            else elementwise[random.integers(4)]
+        )
         program.append((f"v{line}", *chosen))
         names = [*names, f"v{line}"]
     return program, {name: int(random.integers(10, 1_000)) for name in names}
@@ -256,7 +316,10 @@ def traffic(program, numbers, wanted):
         kernels[-1].append(line)
         open_one = operator != "mm"
     made = [{result for result, _, _ in kernel} for kernel in kernels]
-    used = [{name for *_, operands in kernel for name in operands if isinstance(name, str)} for kernel in kernels]
+    used = [
+        {name for *_, operands in kernel for name in operands if isinstance(name, str)}
+        for kernel in kernels
+    ]
     fused = 0
     for place in range(len(kernels)):
         needed_later = set(wanted).union(*used[place + 1 :])
@@ -269,7 +332,10 @@ def traffic(program, numbers, wanted):
 for wanted in (["y"], ["a", "y"]):
     moved = traffic(program, numbers, wanted)
     print(wanted, moved, f"{moved['eager'] / moved['fused']:.2f} times fewer bytes")
-arrays = [torch.rand(size) for size in ((ROWS, WIDTH), (WIDTH, 4 * WIDTH), (4 * WIDTH,), (4 * WIDTH, WIDTH))]
+arrays = [
+    torch.rand(size)
+    for size in ((ROWS, WIDTH), (WIDTH, 4 * WIDTH), (4 * WIDTH,), (4 * WIDTH, WIDTH))
+]
 work_of(block, *arrays)
 
 # %% nbgrader={"schema_version": 3, "grade_id": "traffic-eager", "grade": true, "solution": false, "locked": true, "task": false, "points": 1}
@@ -277,11 +343,18 @@ assert traffic([("y", "add", ["x", 1])], {"x": 10, "y": 10}, ["y"])["eager"] == 
 assert traffic([("y", "mul", ["x", "x"])], {"x": 10, "y": 10}, ["y"])["eager"] == 120
 ### BEGIN HIDDEN TESTS
 shapes = (ROWS, WIDTH), (WIDTH, 4 * WIDTH), (4 * WIDTH,), (4 * WIDTH, WIDTH)
-expect(traffic(program, numbers, ["y"])["eager"], work_of(block, *map(torch.ones, shapes)).bytes)
+expect(
+    traffic(program, numbers, ["y"])["eager"], work_of(block, *map(torch.ones, shapes)).bytes
+)
 for _ in range(10):
     other, its_numbers = any_program(np.random.default_rng(), 12, 0.3)
-    touched = [name for result, _, operands in other for name in (result, *operands) if name != 0.5]
-    expect(traffic(other, its_numbers, ["v11"])["eager"], 4 * sum(its_numbers[name] for name in touched))
+    touched = [
+        name for result, _, operands in other for name in (result, *operands) if name != 0.5
+    ]
+    expect(
+        traffic(other, its_numbers, ["v11"])["eager"],
+        4 * sum(its_numbers[name] for name in touched),
+    )
 ### END HIDDEN TESTS
 
 # %% nbgrader={"schema_version": 3, "grade_id": "traffic-kernels", "grade": true, "solution": false, "locked": true, "task": false, "points": 1}
@@ -302,23 +375,37 @@ assert traffic(chain, dict.fromkeys("xaby", 10), ["y"])["fused"] == 80
 for _ in range(10):
     other, its_numbers = any_program(np.random.default_rng(), 9, 0.0)
     outside = {name for *_, operands in other for name in operands if name in ("x", "w", "b")}
-    expect(traffic(other, its_numbers, ["v8"])["fused"], 4 * sum(its_numbers[name] for name in (*outside, "v8")))
+    expect(
+        traffic(other, its_numbers, ["v8"])["fused"],
+        4 * sum(its_numbers[name] for name in (*outside, "v8")),
+    )
 ### END HIDDEN TESTS
 
 # %% nbgrader={"schema_version": 3, "grade_id": "traffic-between-kernels", "grade": true, "solution": false, "locked": true, "task": false, "points": 1}
 few = {"x": 1, "w": 1, "a": 100, "b": 10, "z": 1_000}
-assert traffic([("a", "exp", ["x"]), ("b", "neg", ["a"]), ("z", "mm", ["b", "w"])], few, ["z"])["fused"] == 4 * 1_022
+assert (
+    traffic([("a", "exp", ["x"]), ("b", "neg", ["a"]), ("z", "mm", ["b", "w"])], few, ["z"])[
+        "fused"
+    ]
+    == 4 * 1_022
+)
 ### BEGIN HIDDEN TESTS
 for _ in range(20):
     other, its_numbers = any_program(np.random.default_rng(), 12, 0.4)
     kernel_of, last = {}, None
     for number, (result, operator, _) in enumerate(other):
-        last = number if operator == "mm" or last is None or other[number - 1][1] == "mm" else last
+        last = (
+            number
+            if operator == "mm" or last is None or other[number - 1][1] == "mm"
+            else last
+        )
         kernel_of[result] = last
     reads = {(kernel_of[line[0]], name) for line in other for name in line[2] if name != 0.5}
     reads = {(kernel, name) for kernel, name in reads if kernel_of.get(name) != kernel}
     writes = {name for _, name in reads if name in kernel_of} | {"v11"}
-    moved = sum(its_numbers[name] for _, name in reads) + sum(its_numbers[name] for name in writes)
+    moved = sum(its_numbers[name] for _, name in reads) + sum(
+        its_numbers[name] for name in writes
+    )
     expect(traffic(other, its_numbers, ["v11"])["fused"], 4 * moved)
 ### END HIDDEN TESTS
 
@@ -331,7 +418,10 @@ for _ in range(20):
     other, its_numbers = any_program(random, 9, 0.0)
     kept = [f"v{line}" for line in range(9) if random.random() < 0.5]
     outside = {name for *_, operands in other for name in operands if name in ("x", "w", "b")}
-    expect(traffic(other, its_numbers, kept)["fused"], 4 * sum(its_numbers[name] for name in (*outside, *kept)))
+    expect(
+        traffic(other, its_numbers, kept)["fused"],
+        4 * sum(its_numbers[name] for name in (*outside, *kept)),
+    )
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -343,17 +433,25 @@ for _ in range(20):
 
 # %% nbgrader={"schema_version": 3, "grade_id": "timed", "grade": false, "solution": false, "locked": true, "task": false}
 def timed(random, price, each):
-    """A log of calls that take `price` seconds and `each` seconds a sample, when nothing disturbs them."""
+    """A log of calls that take `price` seconds and `each` seconds a sample, when nothing
+    disturbs them.
+    """
     sizes = random.permutation(np.repeat(4 ** np.arange(10), 15)).tolist()
     slower = 1 + random.exponential(0.02, len(sizes))
     interrupted = 0.005 * (random.random(len(sizes)) < 0.05)
-    return [(size, float((price + size * each) * s + i)) for size, s, i in zip(sizes, slower, interrupted)]
+    return [
+        (size, float((price + size * each) * s + i))
+        for size, s, i in zip(sizes, slower, interrupted)
+    ]
 
 
 random = np.random.default_rng(SEED)
 log = timed(random, random.uniform(1e-5, 4e-5), random.uniform(1e-7, 4e-7))
 for size in (1, 64, 4**9):
-    print(f"{size:>7,} samples:", ", ".join(duration(seconds) for count, seconds in log if count == size))
+    print(
+        f"{size:>7,} samples:",
+        ", ".join(duration(seconds) for count, seconds in log if count == size),
+    )
 
 # %% [markdown]
 # Write `fitted(log)`. It returns a tuple: the fixed price of a call and the time of each sample, in seconds, as they are on a
@@ -388,7 +486,10 @@ def fitted(log):
 
 
 # %%
-print("a straight line says:", *(duration(float(number)) for number in np.polyfit(*zip(*log), 1)[::-1]))
+print(
+    "a straight line says:",
+    *(duration(float(number)) for number in np.polyfit(*zip(*log), 1)[::-1]),
+)
 print("you say:", *(duration(number) for number in fitted(log)))
 
 # %% nbgrader={"schema_version": 3, "grade_id": "fitted-price", "grade": true, "solution": false, "locked": true, "task": false, "points": 2}
@@ -399,7 +500,9 @@ for _ in range(5):
     random = np.random.default_rng()
     price, each = random.uniform(1e-5, 4e-5), random.uniform(1e-7, 4e-7)
     found = fitted(timed(random, price, each))[0]
-    assert abs(found / price - 1) < 0.05, f"the price is {duration(price)}, not {duration(found)}"
+    assert abs(found / price - 1) < 0.05, (
+        f"the price is {duration(price)}, not {duration(found)}"
+    )
 ### END HIDDEN TESTS
 
 # %% nbgrader={"schema_version": 3, "grade_id": "fitted-each", "grade": true, "solution": false, "locked": true, "task": false, "points": 1}
@@ -410,7 +513,9 @@ for _ in range(5):
     random = np.random.default_rng()
     price, each = random.uniform(1e-5, 4e-5), random.uniform(1e-7, 4e-7)
     found = fitted(timed(random, price, each))[1]
-    assert abs(found / each - 1) < 0.05, f"a sample takes {duration(each)}, not {duration(found)}"
+    assert abs(found / each - 1) < 0.05, (
+        f"a sample takes {duration(each)}, not {duration(found)}"
+    )
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -441,11 +546,17 @@ assert smallest(0.1, 1, 0.5) == 1
 ### BEGIN HIDDEN TESTS
 for _ in range(20):
     random = np.random.default_rng()
-    price, each, share = random.uniform(10, 90), random.uniform(0.1, 2), random.uniform(0.2, 0.98)
+    price, each, share = (
+        random.uniform(10, 90),
+        random.uniform(0.1, 2),
+        random.uniform(0.2, 0.98),
+    )
     count = smallest(price, each, share)
     assert count == int(count) >= 1
     reached, before = (size / (price + size * each) * each for size in (count, count - 1))
-    assert reached > share - 1e-9, f"{count} samples reach {reached:.4f} of what there is, not {share:.4f}"
+    assert reached > share - 1e-9, (
+        f"{count} samples reach {reached:.4f} of what there is, not {share:.4f}"
+    )
     assert before < share + 1e-9, f"{count - 1} samples are enough"
 ### END HIDDEN TESTS
 
@@ -466,7 +577,11 @@ assert abs(gain(8, 1, 8, 4) - 1.6) < 1e-9
 for _ in range(10):
     random = np.random.default_rng()
     price, each, size, faster = (float(number) for number in random.uniform(1, 50, 4))
-    expect(gain(price, each, size, faster), amdahl(size * each / (price + size * each), faster), 1e-9)
+    expect(
+        gain(price, each, size, faster),
+        amdahl(size * each / (price + size * each), faster),
+        1e-9,
+    )
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -531,7 +646,11 @@ def operations(samples, widths, trained):
 full = operations(32, widths, [True] * 4)
 for trained in ([True] * 4, [False] * 3 + [True], [True] + [False] * 3):
     count = operations(32, widths, trained)
-    print(trained, f"{count:,}, the counter says {counted(32, widths, trained):,}: {count / full:.0%} of the full step")
+    print(
+        trained,
+        f"{count:,}, the counter says {counted(32, widths, trained):,}: "
+        f"{count / full:.0%} of the full step",
+    )
 
 # %% nbgrader={"schema_version": 3, "grade_id": "operations-all-trained", "grade": true, "solution": false, "locked": true, "task": false, "points": 2}
 assert operations(32, [64, 256, 10], [True, True]) == counted(32, [64, 256, 10], [True, True])
@@ -539,9 +658,15 @@ assert operations(32, [64, 256, 10], [True, True]) == counted(32, [64, 256, 10],
 for _ in range(10):
     random = np.random.default_rng()
     sizes = [int(size) for size in random.integers(2, 50, random.integers(2, 8))]
-    expect(operations(7, sizes, [True] * (len(sizes) - 1)), counted(7, sizes, [True] * (len(sizes) - 1)))
+    expect(
+        operations(7, sizes, [True] * (len(sizes) - 1)),
+        counted(7, sizes, [True] * (len(sizes) - 1)),
+    )
 large = 10**6 + int(np.random.default_rng().integers(1_000))
-expect(operations(4_096, [large, large, 10], [True, True]), 2 * 4_096 * (2 * large**2 + 30 * large))
+expect(
+    operations(4_096, [large, large, 10], [True, True]),
+    2 * 4_096 * (2 * large**2 + 30 * large),
+)
 ### END HIDDEN TESTS
 
 # %% nbgrader={"schema_version": 3, "grade_id": "operations-some-frozen", "grade": true, "solution": false, "locked": true, "task": false, "points": 2}
@@ -596,7 +721,8 @@ for _ in range(5):
 
 # %% nbgrader={"schema_version": 3, "grade_id": "slow", "grade": false, "solution": false, "locked": true, "task": false}
 def clip_slowly(errors, inputs, limit):
-    """(gradient of the weights, gradient of the bias): sums over the samples, each scaled down to `limit` before.
+    """(gradient of the weights, gradient of the bias): sums over the samples, each scaled down
+    to `limit` before.
 
     errors: samples x outputs. inputs: samples x inputs. limit: above 0.
     """
@@ -611,9 +737,13 @@ def clip_slowly(errors, inputs, limit):
 
 
 def layer(random, samples, inputs, outputs):
-    """(errors, inputs, limit) of a layer. Some errors are large, and some all zero, where nothing is left to learn."""
+    """(errors, inputs, limit) of a layer. Some errors are large, and some all zero, where
+    nothing is left to learn.
+    """
     size = random.lognormal(0, 1, (samples, 1)) * (random.random((samples, 1)) < 0.9)
-    errors = torch.from_numpy((random.normal(size=(samples, outputs)) * size).astype("float32"))
+    errors = torch.from_numpy(
+        (random.normal(size=(samples, outputs)) * size).astype("float32")
+    )
     x = torch.from_numpy(random.normal(size=(samples, inputs)).astype("float32"))
     return errors, x, float(random.uniform(0.5, 1.5) * math.sqrt(inputs * outputs))
 
@@ -680,7 +810,9 @@ race
 # %% nbgrader={"schema_version": 3, "grade_id": "clip-right", "grade": true, "solution": false, "locked": true, "task": false, "points": 2}
 ### BEGIN HIDDEN TESTS
 def draw(random):
-    samples, inputs, outputs = (int(random.integers(most - 9, most + 1)) for most in (SAMPLES, INPUTS, OUTPUTS))
+    samples, inputs, outputs = (
+        int(random.integers(most - 9, most + 1)) for most in (SAMPLES, INPUTS, OUTPUTS)
+    )
     return layer(random, samples, inputs, outputs)
 
 
@@ -688,7 +820,9 @@ gates = four_gates("clip", "clip_slowly", draw=draw, same=1e-4, target=TIMES)
 ### END HIDDEN TESTS
 one = torch.tensor([[3.0, 4.0]])
 weights, bias = clip(one, torch.zeros(1, 3), 2.5)
-assert torch.allclose(weights, torch.zeros(2, 3)) and torch.allclose(bias, torch.tensor([1.5, 2.0]))
+assert torch.allclose(weights, torch.zeros(2, 3)) and torch.allclose(
+    bias, torch.tensor([1.5, 2.0])
+)
 weights, bias = clip(torch.cat([one, 0 * one]), torch.ones(2, 3), 100.0)
 assert torch.allclose(weights, one.T.expand(2, 3)) and torch.allclose(bias, one[0])
 ### BEGIN HIDDEN TESTS

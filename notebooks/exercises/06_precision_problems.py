@@ -59,7 +59,11 @@ def reach(exponent, mantissa):
     ### BEGIN SOLUTION
     middle = 2 ** (exponent - 1) - 1
     normal = 2.0 ** (1 - middle)
-    return {"largest": (2 - 2.0**-mantissa) * 2.0**middle, "normal": normal, "least": normal * 2.0**-mantissa}
+    return {
+        "largest": (2 - 2.0**-mantissa) * 2.0**middle,
+        "normal": normal,
+        "least": normal * 2.0**-mantissa,
+    }
     ### END SOLUTION
 
 
@@ -67,7 +71,11 @@ def reach(exponent, mantissa):
 reach(EXPONENT, MANTISSA)
 
 # %% nbgrader={"schema_version": 3, "grade_id": "reach-normal", "grade": true, "solution": false, "locked": true, "task": false, "points": 1}
-for dtype, exponent, mantissa in ((torch.float16, 5, 10), (torch.bfloat16, 8, 7), (torch.float32, 8, 23)):
+for dtype, exponent, mantissa in (
+    (torch.float16, 5, 10),
+    (torch.bfloat16, 8, 7),
+    (torch.float32, 8, 23),
+):
     found, info = reach(exponent, mantissa), torch.finfo(dtype)
     assert (found["largest"], found["normal"]) == (info.max, info.smallest_normal)
 ### BEGIN HIDDEN TESTS
@@ -81,7 +89,11 @@ for exponent, mantissa in ((EXPONENT, MANTISSA), (5, 2), (8, 10), (7, 3), (4, 4)
 assert reach(5, 10)["least"] == 2**-24
 ### BEGIN HIDDEN TESTS
 for exponent, mantissa in ((EXPONENT, MANTISSA), (5, 2), (8, 7), (8, 10), (4, 4)):
-    expect(reach(exponent, mantissa)["least"], math.ldexp(1.0, 2 - 2 ** (exponent - 1) - mantissa), 1e-12)
+    expect(
+        reach(exponent, mantissa)["least"],
+        math.ldexp(1.0, 2 - 2 ** (exponent - 1) - mantissa),
+        1e-12,
+    )
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -106,7 +118,11 @@ def rounded(x, mantissa):
 
 
 # %% nbgrader={"schema_version": 3, "grade_id": "rounded-nearest", "grade": true, "solution": false, "locked": true, "task": false, "points": 1}
-assert rounded(70_000.0, 7) == 70_144 and rounded(-1 / 3, 10) == -0.333251953125 and rounded(0.0, 7) == 0
+assert (
+    rounded(70_000.0, 7) == 70_144
+    and rounded(-1 / 3, 10) == -0.333251953125
+    and rounded(0.0, 7) == 0
+)
 ### BEGIN HIDDEN TESTS
 random = np.random.default_rng()
 wide = (random.choice([-1, 1], 60) * 10 ** random.uniform(-30, 30, 60)).astype("float32")
@@ -160,7 +176,9 @@ def counted(step, dtype):
 
 for step in (2, 3, 5, 12):
     expect(counts_to(step, 7), counted(step, torch.bfloat16))
-expect([counts_to(step, 10) for step in (2, 3)], [counted(step, torch.float16) for step in (2, 3)])
+expect(
+    [counts_to(step, 10) for step in (2, 3)], [counted(step, torch.float16) for step in (2, 3)]
+)
 expect(counts_to(1, MANTISSA), 2 ** (MANTISSA + 1))
 ### END HIDDEN TESTS
 
@@ -185,7 +203,10 @@ class Idle:
 def real(largest, start, wait):
     """The scales of torch's GradScaler: init_scale is start, growth_interval is wait."""
     weight = torch.zeros((), requires_grad=True)
-    optimiser, scaler = Idle(weight), torch.amp.GradScaler("cpu", init_scale=start, growth_interval=wait)
+    optimiser, scaler = (
+        Idle(weight),
+        torch.amp.GradScaler("cpu", init_scale=start, growth_interval=wait),
+    )
     scales = [start]
     for size in largest:
         scaler.scale(torch.zeros(()))
@@ -237,7 +258,15 @@ def scales(largest, start, wait):
 
 
 # %% nbgrader={"schema_version": 3, "grade_id": "scales-halved", "grade": true, "solution": false, "locked": true, "task": false, "points": 1}
-assert scales([1.0] * 6, 2.0**18, 100) == [2.0**18, 2.0**17, 2.0**16, 2.0**15, 2.0**15, 2.0**15, 2.0**15]
+assert scales([1.0] * 6, 2.0**18, 100) == [
+    2.0**18,
+    2.0**17,
+    2.0**16,
+    2.0**15,
+    2.0**15,
+    2.0**15,
+    2.0**15,
+]
 assert scales([65_510.0, 65_520.0], 1.0, 100) == [1, 1, 0.5]
 ### BEGIN HIDDEN TESTS
 for start in (2.0**32, 2.0**24):
@@ -246,7 +275,16 @@ for start in (2.0**32, 2.0**24):
 ### END HIDDEN TESTS
 
 # %% nbgrader={"schema_version": 3, "grade_id": "scales-doubled", "grade": true, "solution": false, "locked": true, "task": false, "points": 2}
-assert scales([1.0] * 7, 2.0**14, 2) == [2.0**14, 2.0**14, 2.0**15, 2.0**15, 2.0**16, 2.0**15, 2.0**15, 2.0**16]
+assert scales([1.0] * 7, 2.0**14, 2) == [
+    2.0**14,
+    2.0**14,
+    2.0**15,
+    2.0**15,
+    2.0**16,
+    2.0**15,
+    2.0**15,
+    2.0**16,
+]
 assert scales(largest, 2.0**20, WAIT) == real(largest, 2.0**20, WAIT)
 ### BEGIN HIDDEN TESTS
 expect(scales([4.0] * 8 + [0.5] * 30, 2.0**16, 5), real([4.0] * 8 + [0.5] * 30, 2.0**16, 5))
@@ -271,7 +309,8 @@ def skipped(wait):
 assert 0 < skipped(2_000) < skipped(5) < skipped(1) < 1
 ### BEGIN HIDDEN TESTS
 for wait in (1, 2, 5, WAIT):
-    steady = real([1.0] * (20 * (wait + 1) + 1), 2.0**16, wait)[1:]  # the first step finds the place
+    # the first step finds the place
+    steady = real([1.0] * (20 * (wait + 1) + 1), 2.0**16, wait)[1:]
     halved = sum(np.diff(steady) < 0)
     expect(skipped(wait), halved / (20 * (wait + 1)), 1e-9)
 ### END HIDDEN TESTS
@@ -316,7 +355,9 @@ assert best(torch.tensor([40_000.0, -70_000.0]))[0] == 0.5
 ### BEGIN HIDDEN TESTS
 for middle, width in ((-20, 5), (-9, 3), (4, 4)):
     other = trained(6_000, middle, width, np.random.default_rng())
-    powers = [power for power in range(-40, 60) if (other.double() * 2.0**power).abs().max() < 65_520]
+    powers = [
+        power for power in range(-40, 60) if (other.double() * 2.0**power).abs().max() < 65_520
+    ]
     expect(best(other)[0], 2.0 ** max(powers))
 ### END HIDDEN TESTS
 
@@ -325,7 +366,9 @@ assert best(torch.tensor([1.0, 0.0, 0.0, 2.0**-50]))[1] == 0.5
 ### BEGIN HIDDEN TESTS
 for middle, width in ((-20, 9), (-9, 11), (4, 10)):
     other = trained(6_000, middle, width, np.random.default_rng())
-    power = max(power for power in range(-60, 60) if (other.double() * 2.0**power).abs().max() < 65_520)
+    power = max(
+        power for power in range(-60, 60) if (other.double() * 2.0**power).abs().max() < 65_520
+    )
     gone = ((other.double() * 2.0**power).abs() <= 2.0**-25) & (other != 0)
     expect(best(other)[1], (gone.sum() / (other != 0).sum()).item(), 1e-6)
 ### END HIDDEN TESTS
@@ -448,7 +491,11 @@ assert weight.dtype == rest.dtype == torch.bfloat16
 assert (weight - torch.tensor([0.9, 1.9, -3.1])).abs().max() < 0.01
 
 # %% nbgrader={"schema_version": 3, "grade_id": "updated-all-weights", "grade": true, "solution": false, "locked": true, "task": false, "points": 2}
-weight, rest = updated(torch.ones(2, 3).bfloat16(), torch.zeros(2, 3).bfloat16(), torch.full((2, 3), 0.5).bfloat16())
+weight, rest = updated(
+    torch.ones(2, 3).bfloat16(),
+    torch.zeros(2, 3).bfloat16(),
+    torch.full((2, 3), 0.5).bfloat16(),
+)
 assert weight.shape == rest.shape == (2, 3) and weight.tolist() == [[0.5] * 3] * 2
 ### BEGIN HIDDEN TESTS
 for start, step in ((1.0, 1e-3), (0.0, 1e-2), (30.0, 0.01)):
@@ -504,7 +551,10 @@ def inputs(random):
         "sum, one by one": (one_by_one, tensor(random.uniform(0.5, 1.5, 700))),
         "sum of squares": (lambda x: (x * x).sum(), tensor(random.uniform(300, 900, 400))),
         "exp": (torch.exp, tensor(random.uniform(16, 18, 300))),
-        "softmax of large scores": (lambda x: x.softmax(-1), tensor(random.uniform(40, 62, (80, 30)))),
+        "softmax of large scores": (
+            lambda x: x.softmax(-1),
+            tensor(random.uniform(40, 62, (80, 30))),
+        ),
         "log of 1 - p": (log_of_the_other, tensor(1 - 10 ** random.uniform(-5, -4, 200))),
         "a variance": (difference_of_squares, tensor(random.normal(50, 3, 2_000))),
     }
@@ -545,13 +595,20 @@ def advice(operator, x, name, allowed):
     right, narrow = operator(x.double()), x.to(getattr(torch, name))
     if difference(right, operator(narrow)) <= allowed:
         return "16 bits"
-    return "float32 inside" if difference(right, operator(narrow.float())) <= allowed else "float32 before"
+    return (
+        "float32 inside"
+        if difference(right, operator(narrow.float())) <= allowed
+        else "float32 before"
+    )
     ### END SOLUTION
 
 
 # %%
 for title, (operator, x) in operators.items():
-    print(f"{title:<24} {advice(operator, x, 'bfloat16', ALLOWED):<15} {advice(operator, x, 'float16', ALLOWED)}")
+    print(
+        f"{title:<24} {advice(operator, x, 'bfloat16', ALLOWED):<15} "
+        f"{advice(operator, x, 'float16', ALLOWED)}"
+    )
 
 # %% nbgrader={"schema_version": 3, "grade_id": "advice-16-bits", "grade": true, "solution": false, "locked": true, "task": false, "points": 1}
 assert advice(*operators["relu"], "bfloat16", ALLOWED) == "16 bits"
@@ -559,11 +616,20 @@ assert advice(*operators["sum, one by one"], "bfloat16", ALLOWED) != "16 bits"
 ### BEGIN HIDDEN TESTS
 others = inputs(np.random.default_rng())
 expect(
-    [advice(*others[title], "bfloat16", ALLOWED) for title in ("relu", "product", "sum of squares")], ["16 bits"] * 3
+    [
+        advice(*others[title], "bfloat16", ALLOWED)
+        for title in ("relu", "product", "sum of squares")
+    ],
+    ["16 bits"] * 3,
 )
 halves = torch.tensor(np.random.default_rng().integers(1, 90, 50) / 2, dtype=torch.float32)
-expect([advice(lambda x: x * 2, halves, name, 0.0) for name in ("float16", "bfloat16")], ["16 bits"] * 2)
-assert advice(lambda x: x * 900 - x * 800, halves + 100, "float16", ALLOWED) != "16 bits", "this is no number in fp16"
+expect(
+    [advice(lambda x: x * 2, halves, name, 0.0) for name in ("float16", "bfloat16")],
+    ["16 bits"] * 2,
+)
+assert advice(lambda x: x * 900 - x * 800, halves + 100, "float16", ALLOWED) != "16 bits", (
+    "this is no number in fp16"
+)
 assert advice(*others["a variance"], "bfloat16", ALLOWED) != "16 bits"
 ### END HIDDEN TESTS
 
@@ -577,7 +643,9 @@ for _ in range(3):
     expect(advice(*others["a variance"], "bfloat16", ALLOWED), "float32 inside")
     for title in ("log of 1 - p", "softmax of large scores"):
         expect(advice(*others[title], "bfloat16", ALLOWED), "float32 before")
-    times = torch.tensor(5_000 + np.random.default_rng().uniform(0, 1, 60), dtype=torch.float32)
+    times = torch.tensor(
+        5_000 + np.random.default_rng().uniform(0, 1, 60), dtype=torch.float32
+    )
     expect(advice(lambda x: x - x[0], times, "bfloat16", ALLOWED), "float32 before")
 ### END HIDDEN TESTS
 
@@ -591,9 +659,15 @@ for title, bfloat16, float16 in (
     ("exp", "float32 before", "float32 inside"),
     ("product", "16 bits", "16 bits"),
 ):
-    expect([advice(*others[title], name, ALLOWED) for name in ("bfloat16", "float16")], [bfloat16, float16])
+    expect(
+        [advice(*others[title], name, ALLOWED) for name in ("bfloat16", "float16")],
+        [bfloat16, float16],
+    )
 reaching = torch.tensor(np.random.default_rng().uniform(1e5, 3e5, 80), dtype=torch.float32)
-expect([advice(torch.relu, reaching, name, ALLOWED) for name in ("bfloat16", "float16")], ["16 bits", "float32 before"])
+expect(
+    [advice(torch.relu, reaching, name, ALLOWED) for name in ("bfloat16", "float16")],
+    ["16 bits", "float32 before"],
+)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -606,7 +680,9 @@ expect([advice(torch.relu, reaching, name, ALLOWED) for name in ("bfloat16", "fl
 
 # %% nbgrader={"schema_version": 3, "grade_id": "slow", "grade": false, "solution": false, "locked": true, "task": false}
 def quantised_slowly(gradients, block):
-    """(int8 numbers, a float32 scale for each block): a bf16 gradient is about its number times its block's scale."""
+    """(int8 numbers, a float32 scale for each block): a bf16 gradient is about its number
+    times its block's scale.
+    """
     numbers, scales = [], []
     for piece in gradients.split(block):
         piece = piece.float()
@@ -618,10 +694,12 @@ def quantised_slowly(gradients, block):
 
 
 def layered(length, block, random):
-    """bf16 gradients whose size changes from block to block; those of some blocks are all 0."""
+    """bf16 gradients whose size changes from block to block; in some blocks all are 0."""
     blocks = -(-length // block)
     size = 2.0 ** random.integers(-22, -2, blocks) * (random.random(blocks) > 0.02)
-    return torch.tensor(np.repeat(size, block)[:length] * random.normal(0, 1, length)).bfloat16()
+    return torch.tensor(
+        np.repeat(size, block)[:length] * random.normal(0, 1, length)
+    ).bfloat16()
 
 
 sent = layered(LENGTH, BLOCK, np.random.default_rng(SEED))

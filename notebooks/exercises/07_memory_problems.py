@@ -45,7 +45,9 @@ torch.set_num_threads(1)
 
 # %% nbgrader={"schema_version": 3, "grade_id": "training-step", "grade": false, "solution": false, "locked": true, "task": false}
 def training_step(random, depth, batch):
-    """(phase, address, bytes) of each request and each free of a training step, in their order."""
+    """(phase, address, bytes) of each request and each free of a training step, in their
+    order.
+    """
     widths = random.integers(30, 120, depth + 1).tolist()
     weights = [4 * inputs * outputs for inputs, outputs in pairwise(widths)]
     results = [4 * batch * width for width in widths[1:]]
@@ -130,7 +132,13 @@ for batch in (64, 2):
     print(batch, at_peak(training_step(np.random.default_rng(SEED), DEPTH, batch)))
 
 # %% nbgrader={"schema_version": 3, "grade_id": "at-peak-where", "grade": true, "solution": false, "locked": true, "task": false, "points": 2}
-short = [("zero_grad", 9, -50), ("forward", 9, 60), ("backward", 7, 20), ("backward", 9, -60), ("optimiser", 9, 10)]
+short = [
+    ("zero_grad", 9, -50),
+    ("forward", 9, 60),
+    ("backward", 7, 20),
+    ("backward", 9, -60),
+    ("optimiser", 9, 10),
+]
 assert at_peak(short)["peak"] == 30
 assert at_peak(short)["phase"] == "backward"
 ### BEGIN HIDDEN TESTS
@@ -139,11 +147,19 @@ for batch in (1, 2, 40, 300):
         other = training_step(np.random.default_rng(), DEPTH + 2, batch)
         use = np.cumsum([size for _, _, size in other])
         answer = at_peak(other)
-        expect([answer["peak"], answer["phase"]], [int(use.max()), other[int(use.argmax())][0]])
+        expect(
+            [answer["peak"], answer["phase"]], [int(use.max()), other[int(use.argmax())][0]]
+        )
 ### END HIDDEN TESTS
 
 # %% nbgrader={"schema_version": 3, "grade_id": "at-peak-held", "grade": true, "solution": false, "locked": true, "task": false, "points": 2}
-short = [("forward", 1, 40), ("forward", 2, 10), ("forward", 2, -10), ("backward", 2, 30), ("backward", 1, -40)]
+short = [
+    ("forward", 1, 40),
+    ("forward", 2, 10),
+    ("forward", 2, -10),
+    ("backward", 2, 30),
+    ("backward", 1, -40),
+]
 assert at_peak(short)["held"] == {"forward": 40, "backward": 30}
 ### BEGIN HIDDEN TESTS
 for batch in (1, 2, 40, 300):
@@ -152,18 +168,24 @@ for batch in (1, 2, 40, 300):
         last = int(np.cumsum([size for _, _, size in other]).argmax())
         held = {}
         for line, (phase, address, size) in enumerate(other[: last + 1]):
-            if size > 0 and (address, -size) not in [entry[1:] for entry in other[line : last + 1]]:
+            if size > 0 and (address, -size) not in [
+                entry[1:] for entry in other[line : last + 1]
+            ]:
                 held[phase] = held.get(phase, 0) + size
         expect(at_peak(other)["held"], held)
 ### END HIDDEN TESTS
 
 # %% nbgrader={"schema_version": 3, "grade_id": "at-peak-older", "grade": true, "solution": false, "locked": true, "task": false, "points": 1}
 assert at_peak([("forward", 1, 40), ("backward", 1, -40)])["older"] == 0
-assert at_peak([("zero_grad", 9, -50), ("forward", 9, 60), ("backward", 9, -60)])["older"] == 50
+assert (
+    at_peak([("zero_grad", 9, -50), ("forward", 9, 60), ("backward", 9, -60)])["older"] == 50
+)
 ### BEGIN HIDDEN TESTS
 for batch in (2, 40, 300):
     other = training_step(np.random.default_rng(), DEPTH + 2, batch)
-    expect(at_peak(other)["older"], -sum(size for phase, _, size in other if phase == "zero_grad"))
+    expect(
+        at_peak(other)["older"], -sum(size for phase, _, size in other if phase == "zero_grad")
+    )
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -177,12 +199,19 @@ for batch in (2, 40, 300):
 # %% nbgrader={"schema_version": 3, "grade_id": "kept", "grade": false, "solution": false, "locked": true, "task": false}
 def network(layers):
     """The network that a list of layers describes."""
-    kinds = {"linear": torch.nn.Linear, "gelu": torch.nn.GELU, "relu": torch.nn.ReLU, "tanh": torch.nn.Tanh}
+    kinds = {
+        "linear": torch.nn.Linear,
+        "gelu": torch.nn.GELU,
+        "relu": torch.nn.ReLU,
+        "tanh": torch.nn.Tanh,
+    }
     return torch.nn.Sequential(*(kinds[kind](*sizes) for kind, *sizes in layers))
 
 
 def kept(layers, batch):
-    """Bytes that are kept from forward to backward, less those of the parameters and the network's input."""
+    """Bytes that are kept from forward to backward, less those of the parameters and the
+    network's input.
+    """
     net, x, saved = network(layers), torch.rand(batch, layers[0][1]), {}
 
     def note(tensor):
@@ -198,7 +227,13 @@ def kept(layers, batch):
 
 def stack(activation):
     """Three linear layers with an activation after the first and the second."""
-    return [("linear", 64, HIDDEN), (activation,), ("linear", HIDDEN, HIDDEN), (activation,), ("linear", HIDDEN, 10)]
+    return [
+        ("linear", 64, HIDDEN),
+        (activation,),
+        ("linear", HIDDEN, HIDDEN),
+        (activation,),
+        ("linear", HIDDEN, 10),
+    ]
 
 
 print(f"{kept(stack('gelu'), SAMPLES):,} bytes kept with GELU")
@@ -257,14 +292,23 @@ for optimiser, bytes_of_state in (("sgd", 0), ("momentum", 80), ("adam", 168)):
 ### BEGIN HIDDEN TESTS
 for each, counter, optimiser in ((0, 0, "sgd"), (4, 0, "momentum"), (8, 4, "adam")):
     sizes = np.random.default_rng().integers(3, 900, 4).tolist()
-    layers = [("linear", *sizes[:2]), ("tanh",), ("linear", *sizes[1:3]), ("relu",), ("linear", *sizes[2:])]
+    layers = [
+        ("linear", *sizes[:2]),
+        ("tanh",),
+        ("linear", *sizes[1:3]),
+        ("relu",),
+        ("linear", *sizes[2:]),
+    ]
     numbers = sum((inputs + 1) * outputs for inputs, outputs in pairwise(sizes))
     page = ledger(layers, 4, optimiser)
     right = [4 * numbers, 4 * numbers, each * numbers + 6 * counter]
     expect([page["parameters"], page["gradients"], page["state"]], right)
 page = ledger([("linear", 60_000, 70_000), ("gelu",), ("linear", 70_000, 5)], 10, "adam")
 numbers = 60_001 * 70_000 + 70_001 * 5
-expect([page["parameters"], page["gradients"], page["state"]], [4 * numbers, 4 * numbers, 8 * numbers + 16])
+expect(
+    [page["parameters"], page["gradients"], page["state"]],
+    [4 * numbers, 4 * numbers, 8 * numbers + 16],
+)
 ### END HIDDEN TESTS
 
 # %% nbgrader={"schema_version": 3, "grade_id": "ledger-activations", "grade": true, "solution": false, "locked": true, "task": false, "points": 2}
@@ -277,10 +321,19 @@ for _ in range(25):
     sizes, layers = random.integers(3, 60, 5).tolist(), []
     for pair in pairwise(sizes):
         layers.append(("linear", *pair))
-        layers += [(kind,) for kind in random.choice(["gelu", "relu", "tanh"], random.integers(0, 3)).tolist()]
+        layers += [
+            (kind,)
+            for kind in random.choice(["gelu", "relu", "tanh"], random.integers(0, 3)).tolist()
+        ]
     batch = int(random.integers(1, 90))
     expect(ledger(layers, batch, "adam")["activations"], kept(layers, batch))
-large = [("linear", 9, 10**9), ("tanh",), ("linear", 10**9, 10**8), ("gelu",), ("linear", 10**8, 3)]
+large = [
+    ("linear", 9, 10**9),
+    ("tanh",),
+    ("linear", 10**9, 10**8),
+    ("gelu",),
+    ("linear", 10**8, 3),
+]
 expect(ledger(large, 50, "sgd")["activations"], 4 * 50 * (10**9 + 2 * 10**8))
 ### END HIDDEN TESTS
 
@@ -301,16 +354,31 @@ for activation in ("gelu", "relu"):
         print(f"{activation} and {optimiser}: {samples:,} samples in 32 MiB")
 
 # %% nbgrader={"schema_version": 3, "grade_id": "largest-batch-fits", "grade": true, "solution": false, "locked": true, "task": false, "points": 2}
-assert largest_batch([("linear", 3, 5), ("tanh",)], "momentum", 80 + 80 + 80 + 20 * 7 + 19) == 7
+assert (
+    largest_batch([("linear", 3, 5), ("tanh",)], "momentum", 80 + 80 + 80 + 20 * 7 + 19) == 7
+)
 assert largest_batch([("linear", 3, 5), ("tanh",)], "momentum", 100) == 0
 ### BEGIN HIDDEN TESTS
 for activations_of_one, activation in ((16, "gelu"), (8, "relu")):
     for times, optimiser in ((2, "sgd"), (3, "momentum"), (4, "adam")):
         width, batch = np.random.default_rng().integers(10, 400, 2).tolist()
-        layers = [("linear", 20, width), (activation,), ("linear", width, width), (activation,), ("linear", width, 7)]
+        layers = [
+            ("linear", 20, width),
+            (activation,),
+            ("linear", width, width),
+            (activation,),
+            ("linear", width, 7),
+        ]
         numbers = 21 * width + (width + 1) * width + (width + 1) * 7
-        room = 4 * times * numbers + 24 * (optimiser == "adam") + activations_of_one * width * batch
-        expect([largest_batch(layers, optimiser, bytes_) for bytes_ in (room - 1, room)], [batch - 1, batch])
+        room = (
+            4 * times * numbers
+            + 24 * (optimiser == "adam")
+            + activations_of_one * width * batch
+        )
+        expect(
+            [largest_batch(layers, optimiser, bytes_) for bytes_ in (room - 1, room)],
+            [batch - 1, batch],
+        )
     expect(largest_batch(layers, "adam", 1_000), 0)
 ### END HIDDEN TESTS
 
@@ -357,7 +425,9 @@ def trade(layers, starts):
 
 # %%
 torch.manual_seed(0)
-modules = [module for _ in range(16) for module in (torch.nn.Linear(256, 256), torch.nn.GELU())]
+modules = [
+    module for _ in range(16) for module in (torch.nn.Linear(256, 256), torch.nn.GELU())
+]
 net, x = torch.nn.Sequential(*modules), torch.rand(512, 256)
 
 
@@ -370,7 +440,8 @@ for segments in (1, 2, 4, 8, 16, 32):
     net.zero_grad()
     measured = peak(record(step, segments))
     print(
-        f"{segments:>2} segments: {again:>2} layers again, {predicted / MIB:4.1f} MiB predicted, {measured / MIB:.1f} seen"
+        f"{segments:>2} segments: {again:>2} layers again, "
+        f"{predicted / MIB:4.1f} MiB predicted, {measured / MIB:.1f} seen"
     )
 
 # %% nbgrader={"schema_version": 3, "grade_id": "trade-peak", "grade": true, "solution": false, "locked": true, "task": false, "points": 2}
@@ -397,7 +468,11 @@ assert trade([(1, 2.0)] * 16, [0, 4, 8, 12])[1] == 24
 ### BEGIN HIDDEN TESTS
 seconds = np.random.default_rng().uniform(1, 9, 12).tolist()
 layers = [(1, each) for each in seconds]
-expect([trade(layers, starts)[1] for starts in ([0, 5], [0, 1, 2, 11])], [sum(seconds[:5]), sum(seconds[:11])], 1e-9)
+expect(
+    [trade(layers, starts)[1] for starts in ([0, 5], [0, 1, 2, 11])],
+    [sum(seconds[:5]), sum(seconds[:11])],
+    1e-9,
+)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -418,10 +493,14 @@ def choose(layers, limit):
 
 # %%
 random = np.random.default_rng(SEED)
-layers = list(zip((random.integers(1, 9, 10) * MIB).tolist(), random.uniform(0.01, 0.05, 10).tolist()))
+layers = list(
+    zip((random.integers(1, 9, 10) * MIB).tolist(), random.uniform(0.01, 0.05, 10).tolist())
+)
 for share in (1, 0.8, 0.6, 0.4):
     starts = choose(layers, share * sum(size for size, _ in layers))
-    print(f"at most {share:.0%} of the memory: {starts}", trade(layers, starts) if starts else "")
+    print(
+        f"at most {share:.0%} of the memory: {starts}", trade(layers, starts) if starts else ""
+    )
 
 # %% nbgrader={"schema_version": 3, "grade_id": "choose-best", "grade": true, "solution": false, "locked": true, "task": false, "points": 2}
 assert choose([(3, 1.0), (3, 2.0), (3, 4.0)], 9) == [0]
@@ -463,13 +542,25 @@ for _ in range(12):
 
 # %% nbgrader={"schema_version": 3, "grade_id": "texts", "grade": false, "solution": false, "locked": true, "task": false}
 def texts(random, steps, parts=(4, 2, 3)):
-    """(address, bytes) of each request and each free of a training on texts of different lengths."""
+    """(address, bytes) of each request and each free of a training on texts of different
+    lengths.
+    """
     events, kept = [], []
     for address in range(0, 4 * steps, 4):
         length = 4 * MIB * int(random.integers(3, 13))
-        first, second, third = ((address + place, part * length) for place, part in enumerate(parts))
+        first, second, third = (
+            (address + place, part * length) for place, part in enumerate(parts)
+        )
         small = address + 3, 2 * MIB
-        events += [first, second, *freed(kept), *freed([first]), small, third, *freed([second, third])]
+        events += [
+            first,
+            second,
+            *freed(kept),
+            *freed([first]),
+            small,
+            third,
+            *freed([second, third]),
+        ]
         kept = [small]
     return events
 
@@ -533,7 +624,10 @@ for parts in ((4, 2, 3), (2, 4, 3), (5, 2, 4)):
     for _ in range(2):
         other = texts(np.random.default_rng(), 8, parts)
         sizes = range(ceil(peak(other) / MIB), 1_000)
-        expect(smallest(other, False), next(size for size in sizes if gets_through(other, size, False)))
+        expect(
+            smallest(other, False),
+            next(size for size in sizes if gets_through(other, size, False)),
+        )
 ### END HIDDEN TESTS
 
 # %% nbgrader={"schema_version": 3, "grade_id": "smallest-of-pages", "grade": true, "solution": false, "locked": true, "task": false, "points": 1}
@@ -554,7 +648,10 @@ for parts in ((4, 2, 3), (2, 4, 3), (5, 2, 4)):
     for _ in range(2):
         other = texts(np.random.default_rng(), 8, parts)
         sizes = range(ceil(peak(other) / MIB), 1_000)
-        expect(smallest(other, True), next(size for size in sizes if gets_through(other, size, True)))
+        expect(
+            smallest(other, True),
+            next(size for size in sizes if gets_through(other, size, True)),
+        )
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -578,7 +675,9 @@ for parts in ((4, 2, 3), (2, 4, 3), (5, 2, 4)):
 
 # %% nbgrader={"schema_version": 3, "grade_id": "refused", "grade": false, "solution": false, "locked": true, "task": false}
 def refused(events, capacity):
-    """How many times the last request's bytes were free when it was refused; 0 where it was not, or another one was."""
+    """How many times the last request's bytes were free when it was refused; 0 where it was
+    not, or another one was.
+    """
     allocator, (_, size) = Allocator(capacity=capacity), events[-1]
     try:
         replay(events[:-1], allocator.malloc, allocator.free)
@@ -714,7 +813,9 @@ def draw(random):
     return row_of_tokens(random, length), width, STRIDE
 
 
-gates = four_gates("windows_and_tokens", "slowly_and_tokens", draw=draw, same=0.0, target=TIMES)
+gates = four_gates(
+    "windows_and_tokens", "slowly_and_tokens", draw=draw, same=0.0, target=TIMES
+)
 ### END HIDDEN TESTS
 few = torch.tensor([5, 6, 0, 7, 8, 9], dtype=torch.int16)
 inputs, labels = windows(few, 3, 2)
@@ -726,7 +827,9 @@ gates.right()
 ### END HIDDEN TESTS
 
 # %% nbgrader={"schema_version": 3, "grade_id": "windows-done", "grade": true, "solution": false, "locked": true, "task": false, "points": 2}
-assert not torch.equal(windows(tokens, WIDTH, STRIDE)[0], windows(tokens + 1, WIDTH, STRIDE)[0])
+assert not torch.equal(
+    windows(tokens, WIDTH, STRIDE)[0], windows(tokens + 1, WIDTH, STRIDE)[0]
+)
 ### BEGIN HIDDEN TESTS
 gates.done()
 ### END HIDDEN TESTS

@@ -46,11 +46,16 @@ torch.set_num_threads(1)
 def written(ratio, move, random, margin=MARGIN, pairs=60, metric="accuracy"):
     """A report, as `verify.report` writes it.
 
-    ratio: how many times faster the step got, or None where the answers differ. move: of the mean metric, in margins.
+    ratio: how many times faster the step got, or None where the answers differ. move: of the
+    mean metric, in margins.
     """
     off = random.permutation(np.linspace(-0.04, 0.04, pairs))
     seconds, same = random.uniform(1e-4, 1e-2), Verdict(True, "3e-08")
-    timed = [] if ratio is None else [(float(ratio * (1 + share) * seconds), float(seconds)) for share in off]
+    timed = (
+        []
+        if ratio is None
+        else [(float(ratio * (1 + share) * seconds), float(seconds)) for share in off]
+    )
     if ratio is None:
         same = Verdict(False, "0.03 apart, 1e-06 allowed")
     race = SimpleNamespace(pairs=timed, ratios=PairedRatios(timed), same=same)
@@ -125,7 +130,11 @@ assert take(reports[2], FASTER, MARGIN) is None
 for metric in ("F1", "top-5 accuracy", "accuracy"):
     random = np.random.default_rng()
     ratio, allowed = float(random.uniform(0.5, 40)), float(random.choice([0.001, 0.003, 0.04]))
-    for move, answers in ((0, [True, None, False]), (1, [None, None, False]), (3, [False, False, False])):
+    for move, answers in (
+        (0, [True, None, False]),
+        (1, [None, None, False]),
+        (3, [False, False, False]),
+    ):
         report = written(ratio, move, random, margin=allowed, metric=metric)
         expect([take(report, share * ratio, allowed) for share in (0.8, 1, 1.25)], answers)
 ### END HIDDEN TESTS
@@ -148,7 +157,10 @@ assert take(reports[3], FASTER, MARGIN) is False
 random = np.random.default_rng()
 few = [written(30, move, random, pairs=9) for move in (0, 1, 3)]
 expect([take(report, 2, MARGIN) for report in few], [None, None, False])
-expect([take(written(None, move, random), 0.1, MARGIN) for move in (0, 1, 3)], [False, False, False])
+expect(
+    [take(written(None, move, random), 0.1, MARGIN) for move in (0, 1, 3)],
+    [False, False, False],
+)
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -160,13 +172,19 @@ expect([take(written(None, move, random), 0.1, MARGIN) for move in (0, 1, 3)], [
 
 # %% nbgrader={"schema_version": 3, "grade_id": "gradients", "grade": false, "solution": false, "locked": true, "task": false}
 def network(random, unit=1.0):
-    """(weights just set up, inputs, targets) of a network with one hidden layer; the inputs are about one unit large."""
+    """(weights just set up, inputs, targets) of a network with one hidden layer; the inputs
+    are about one unit large.
+    """
     weights = {
         "first": random.normal(0, 0.5, (FEATURES, 4)) / unit,
         "shift": np.zeros(4),
         "last": random.normal(0, 1, 4),
     }
-    return weights, random.normal(0, 1, (SAMPLES, FEATURES)) * unit, random.normal(1, 1, SAMPLES)
+    return (
+        weights,
+        random.normal(0, 1, (SAMPLES, FEATURES)) * unit,
+        random.normal(1, 1, SAMPLES),
+    )
 
 
 def loss_on(x, y):
@@ -190,7 +208,9 @@ def by_hand(weights, x, y):
 
 def in_parts(weights, x, y, rows):
     """The same in micro-batches of so many rows: the mean of their gradients."""
-    parts = [by_hand(weights, x[i : i + rows], y[i : i + rows]) for i in range(0, len(y), rows)]
+    parts = [
+        by_hand(weights, x[i : i + rows], y[i : i + rows]) for i in range(0, len(y), rows)
+    ]
     return {name: np.mean([part[name] for part in parts], axis=0) for name in weights}
 
 
@@ -237,7 +257,9 @@ def wrong(loss_of, weights, gradients, allowed):
             up, down = array.copy(), array.copy()
             up[place] += step
             down[place] -= step
-            true[place] = (loss_of({**weights, name: up}) - loss_of({**weights, name: down})) / (2 * step)
+            true[place] = (
+                loss_of({**weights, name: up}) - loss_of({**weights, name: down})
+            ) / (2 * step)
         if np.abs(gradients[name] - true).max() > allowed * np.abs(true).max():
             found.append(name)
     return found
@@ -253,7 +275,11 @@ weights, x, y = network(np.random.default_rng(SEED))
 assert wrong(loss_on(x, y), weights, by_hand(weights, x, y), 1e-4) == []
 assert wrong(loss_on(x, y), weights, in_parts(weights, x, y, BATCH), 1e-4) == list(weights)
 ### BEGIN HIDDEN TESTS
-faults = [lambda gradient: 8 * gradient, lambda gradient: -gradient, lambda gradient: gradient / 1.02]
+faults = [
+    lambda gradient: 8 * gradient,
+    lambda gradient: -gradient,
+    lambda gradient: gradient / 1.02,
+]
 faults += [lambda gradient: np.where(np.abs(gradient) == np.abs(gradient).max(), 0, gradient)]
 for number, fault in enumerate(faults):
     weights, x, y = network(np.random.default_rng())
@@ -273,9 +299,12 @@ assert wrong(loss_on(x, y), weights, gradients, 1e-2) == []
 ### BEGIN HIDDEN TESTS
 random = np.random.default_rng()
 weights, x, y = network(random)
-weights["last"] *= 1e-3  # so the gradients of the other two are a thousand times smaller than its own
+weights["last"] *= 1e-3  # so the gradients of the other two are a thousand times smaller
 right = by_hand(weights, x, y)
-rounded = {name: g + 5e-5 * np.abs(g).max() * random.uniform(-1, 1, g.shape) for name, g in right.items()}
+rounded = {
+    name: g + 5e-5 * np.abs(g).max() * random.uniform(-1, 1, g.shape)
+    for name, g in right.items()
+}
 expect(wrong(loss_on(x, y), weights, rounded, 1e-4), [])
 for name in ("first", "shift"):
     expect(wrong(loss_on(x, y), weights, right | {name: 1.01 * right[name]}, 1e-4), [name])
@@ -306,7 +335,8 @@ for unit in (1e7, 1e5, 1e-5, 1e-6):
 def finished(random, seeds, move, own, luck=0.01):
     """{seed: accuracy} before and after a change that moves the mean by `move`.
 
-    luck: the spread of what a seed brings to both sides. own: the spread of what it brings to one of them.
+    luck: the spread of what a seed brings to both sides. own: the spread of what it brings to
+    one of them.
     """
     numbers = random.permutation(100)[: seeds + 2].tolist()
     lucky = {number: float(0.9 + luck * random.normal()) for number in numbers}
@@ -314,10 +344,14 @@ def finished(random, seeds, move, own, luck=0.01):
     before = {number: lucky[number] for number in random.permutation(numbers[:-1]).tolist()}
     after = {number: lucky[number] + move + off for number, off in zip(numbers[1:-1], mine)}
     after[numbers[-1]] = lucky[numbers[-1]]
-    return before, {number: after[number] for number in random.permutation(list(after)).tolist()}
+    return before, {
+        number: after[number] for number in random.permutation(list(after)).tolist()
+    }
 
 
-before, after = finished(np.random.default_rng(SEED), 10, 0.2 * MARGIN, 0.3 * MARGIN, luck=1.5 * MARGIN)
+before, after = finished(
+    np.random.default_rng(SEED), 10, 0.2 * MARGIN, 0.3 * MARGIN, luck=1.5 * MARGIN
+)
 before, after
 
 # %% [markdown]
@@ -359,10 +393,16 @@ print(verify.equivalent(list(before.values()), list(after.values()), MARGIN))
 same_training(before, after, MARGIN)
 
 # %% nbgrader={"schema_version": 3, "grade_id": "same-three-answers", "grade": true, "solution": false, "locked": true, "task": false, "points": 1}
-alike = [{seed: 0.9 + seed / 50 + (0.0, 0.01 * seed)[side] for seed in range(5)} for side in (0, 1)]
-# The moves are 0 to 0.04: a mean of 0.02, s = 0.0158, t = 7.17 with 4 degrees of freedom, so the interval is -0.031 to 0.071.
+alike = [
+    {seed: 0.9 + seed / 50 + (0.0, 0.01 * seed)[side] for seed in range(5)} for side in (0, 1)
+]
+# The moves are 0 to 0.04: a mean of 0.02, s = 0.0158, t = 7.17 with 4 degrees of freedom, so
+# the interval is -0.031 to 0.071.
 assert [same_training(*alike, margin) for margin in (0.01, 0.07, 0.072)] == [None, None, True]
-assert same_training(alike[0], {seed: metric - 1 for seed, metric in alike[1].items()}, 0.9) is False
+assert (
+    same_training(alike[0], {seed: metric - 1 for seed, metric in alike[1].items()}, 0.9)
+    is False
+)
 ### BEGIN HIDDEN TESTS
 for seeds in (5, 8, 20):
     for move in (-0.02, 0.002, 0.03):
@@ -372,11 +412,16 @@ for seeds in (5, 8, 20):
         reach = stdtrit(seeds - 1, 0.999) * moves.std(ddof=1) / seeds**0.5
         near, far = abs(moves.mean()) - reach, abs(moves.mean()) + reach
         margins = [1.02 * far, 0.98 * far, *([0.98 * near] if near > 0 else [])]
-        expect([same_training(before, after, margin) for margin in margins], [True, None, False][: len(margins)])
+        expect(
+            [same_training(before, after, margin) for margin in margins],
+            [True, None, False][: len(margins)],
+        )
 ### END HIDDEN TESTS
 
 # %% nbgrader={"schema_version": 3, "grade_id": "same-by-seed", "grade": true, "solution": false, "locked": true, "task": false, "points": 1}
-before, after = finished(np.random.default_rng(SEED), 10, 0.2 * MARGIN, 0.3 * MARGIN, luck=1.5 * MARGIN)
+before, after = finished(
+    np.random.default_rng(SEED), 10, 0.2 * MARGIN, 0.3 * MARGIN, luck=1.5 * MARGIN
+)
 assert same_training(before, after, MARGIN) is True
 ### BEGIN HIDDEN TESTS
 for move, answer in ((0, True), (0.004, None), (-0.01, False)):
@@ -396,7 +441,11 @@ constant = {seed: 0.95 if seed in both else metric for seed, metric in after.ite
 expect([same_training(before, side, 0.5) for side in (after, constant)], [True, None])
 constant = {seed: 0.95 if seed in both else metric for seed, metric in before.items()}
 expect(
-    [same_training(constant, after, 0.5), same_training(*finished(np.random.default_rng(), 3, 9, 0.1), 0.5)], [None] * 2
+    [
+        same_training(constant, after, 0.5),
+        same_training(*finished(np.random.default_rng(), 3, 9, 0.1), 0.5),
+    ],
+    [None] * 2,
 )
 ### END HIDDEN TESTS
 
@@ -450,7 +499,9 @@ for runs, share, error_rate in ((RUNS, 0.9, 0.001), (10, 0.8, 0.05), (30, 0.95, 
     low, high = interval_of_move(before, after, error_rate)
     right = np.quantile(np.maximum(-low, high), share)
     found = margin_for(runs, share, error_rate)
-    assert abs(found / right - 1) < 0.04, f"the margin is {right:.3f} standard deviations, not {found:.3f}"
+    assert abs(found / right - 1) < 0.04, (
+        f"the margin is {right:.3f} standard deviations, not {found:.3f}"
+    )
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -473,11 +524,18 @@ class Training:
 
     def __init__(self, seed, shuffle=True, noise=0.1, dropout=0.3):
         torch.manual_seed(seed)
-        layers = torch.nn.Linear(FEATURES, 8), torch.nn.Tanh(), torch.nn.Dropout(dropout), torch.nn.Linear(8, 1)
+        layers = (
+            torch.nn.Linear(FEATURES, 8),
+            torch.nn.Tanh(),
+            torch.nn.Dropout(dropout),
+            torch.nn.Linear(8, 1),
+        )
         self.net = torch.nn.Sequential(*layers).double()
         self.running = deepcopy(self.net).eval()
         self.optimiser = torch.optim.SGD(self.net.parameters(), lr=0.1, momentum=0.9)
-        self.schedule = torch.optim.lr_scheduler.LambdaLR(self.optimiser, lambda steps: 1 / (1 + steps / 5))
+        self.schedule = torch.optim.lr_scheduler.LambdaLR(
+            self.optimiser, lambda steps: 1 / (1 + steps / 5)
+        )
         self.shuffle, self.noise = shuffle, noise
         self.orders = torch.Generator().manual_seed(seed)
         self.noises = np.random.default_rng(seed)
@@ -486,7 +544,11 @@ class Training:
     def step(self):
         """Train on the next batch; its loss."""
         if not self.left:
-            order = torch.randperm(SAMPLES, generator=self.orders) if self.shuffle else torch.arange(SAMPLES)
+            order = (
+                torch.randperm(SAMPLES, generator=self.orders)
+                if self.shuffle
+                else torch.arange(SAMPLES)
+            )
             self.left = order.tolist()
         chosen, self.left = self.left[:BATCH], self.left[BATCH:]
         noise = torch.from_numpy(self.noises.normal(0, 1, (len(chosen), FEATURES)))
@@ -508,7 +570,9 @@ class Training:
 
 
 def straight(seed, settings, stop, steps):
-    """(losses of `steps` steps after the first `stop`, error at the end) of a training that nobody interrupts."""
+    """(losses of `steps` steps after the first `stop`, error at the end) of a training that
+    nobody interrupts.
+    """
     training = Training(seed, **settings)
     losses = [training.step() for _ in range(stop + steps)]
     return losses[stop:], training.error()
@@ -546,8 +610,15 @@ straight(SEED, {}, 2, 3)
 # %% nbgrader={"schema_version": 3, "grade_id": "resume", "grade": false, "solution": true, "locked": false, "task": false}
 def save(training):
     ### BEGIN SOLUTION
-    state = {name: getattr(training, name).state_dict() for name in ("net", "running", "optimiser", "schedule")}
-    state["generators"] = torch.get_rng_state(), training.orders.get_state(), training.noises.bit_generator.state
+    state = {
+        name: getattr(training, name).state_dict()
+        for name in ("net", "running", "optimiser", "schedule")
+    }
+    state["generators"] = (
+        torch.get_rng_state(),
+        training.orders.get_state(),
+        training.noises.bit_generator.state,
+    )
     state["left"] = training.left
     return deepcopy(state)
     ### END SOLUTION
@@ -566,7 +637,9 @@ def load(training, saved):
 
 
 def checkpoints(seed, settings, stops):
-    """What is saved after each of the numbers of steps in `stops`, of one training that goes on."""
+    """What is saved after each of the numbers of steps in `stops`, of one training that goes
+    on.
+    """
     training, kept = Training(seed, **settings), []
     for step in range(1, max(stops) + 1):
         training.step()
@@ -600,7 +673,11 @@ _, error = resumed(STILL, checkpoints(SEED, STILL, [8])[0], 6)
 assert abs(error / straight(SEED, STILL, 8, 6)[1] - 1) < 1e-9
 ### BEGIN HIDDEN TESTS
 seed = int(np.random.default_rng().integers(1, 10**6))
-expect(resumed(STILL, checkpoints(seed, STILL, [16])[0], 3)[1], straight(seed, STILL, 16, 3)[1], 1e-9)
+expect(
+    resumed(STILL, checkpoints(seed, STILL, [16])[0], 3)[1],
+    straight(seed, STILL, 16, 3)[1],
+    1e-9,
+)
 ### END HIDDEN TESTS
 
 # %% nbgrader={"schema_version": 3, "grade_id": "resume-mid-pass", "grade": true, "solution": false, "locked": true, "task": false, "points": 1}
@@ -657,7 +734,9 @@ for stop, saved in zip((4, 8, 16), kept):
 
 # %% nbgrader={"schema_version": 3, "grade_id": "ranked_slowly", "grade": false, "solution": false, "locked": true, "task": false}
 def ranked_slowly(scores, is_faulty):
-    """(pairs of a faulty and a good part in which the faulty one scores higher, pairs in which both score the same)."""
+    """(pairs of a faulty and a good part in which the faulty one scores higher, pairs in which
+    both score the same).
+    """
     good, higher, same = scores[~is_faulty], 0, 0
     for score in scores[is_faulty]:
         higher += int((good < score).sum())
@@ -666,9 +745,13 @@ def ranked_slowly(scores, is_faulty):
 
 
 def scored(random, faulty, good):
-    """(scores, is_faulty) of so many parts, in float32. The network computes in bfloat16, so that many scores are equal."""
+    """(scores, is_faulty) of so many parts, in float32. The network computes in bfloat16, so
+    that many scores are equal.
+    """
     is_faulty = random.permutation(np.arange(faulty + good) < faulty)
-    return torch.from_numpy(random.normal(1.2 * is_faulty, 1)).bfloat16().float().numpy(), is_faulty
+    return torch.from_numpy(
+        random.normal(1.2 * is_faulty, 1)
+    ).bfloat16().float().numpy(), is_faulty
 
 
 scores, is_faulty = scored(np.random.default_rng(SEED), FAULTY, GOOD)

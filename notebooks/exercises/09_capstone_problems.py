@@ -51,7 +51,9 @@ scanned, classes = grey[:, 0::2] << 4 | grey[:, 1::2], torch.tensor(digits.targe
 
 # %% nbgrader={"schema_version": 3, "grade_id": "prepare-slowly", "grade": false, "solution": false, "locked": true, "task": false}
 def level(scan, row, column):
-    """The grey level of a pixel, 0 to 15; beside the scan is paper, 0. Of two pixels in a byte the left is the upper half."""
+    """The grey level of a pixel, 0 to 15; beside the scan is paper, 0. Of two pixels in a byte
+    the left is the upper half.
+    """
     if not (0 <= row < 8 and 0 <= column < 8):
         return 0
     byte = int(scan[4 * row + column // 2])
@@ -59,9 +61,11 @@ def level(scan, row, column):
 
 
 def prepare_slowly(scans, moves):
-    """The pixels of digits, each with a mean of 0 and a deviation of 1: a tensor of float32, (digits, 64).
+    """The pixels of digits, each with a mean of 0 and a deviation of 1: a tensor of float32,
+    (digits, 64).
 
-    scans: an array of uint8, (digits, 32). moves: an array of int64, (digits, 2): so many rows down, so many columns to the right.
+    scans: an array of uint8, (digits, 32). moves: an array of int64, (digits, 2): so many rows
+    down, so many columns to the right.
     """
     batch = torch.empty(0, 64)
     for scan, (down, right) in zip(scans, moves.tolist()):
@@ -85,16 +89,20 @@ def learn(weights, pixels, labels, rate):
     weights = [weight.clone().requires_grad_() for weight in weights]
     losses = []
     for place in range(len(pixels)):
-        one = torch.tensor(pixels[place].tolist())  # a copy, so that nothing can change the batch
+        # a copy, so that nothing can change the batch
+        one = torch.tensor(pixels[place].tolist())
         loss = cross_entropy(scores(weights, one), labels[place])
         with torch.autograd.set_detect_anomaly(True):  # somebody saw a NaN in a gradient once
             loss.backward()
         losses.append(loss)
-    return sum(loss.item() for loss in losses) / len(losses), update(weights, len(losses), rate)
+    mean = sum(loss.item() for loss in losses) / len(losses)
+    return mean, update(weights, len(losses), rate)
 
 
 def update(weights, count, rate):
-    """The weights a step along the mean gradient; where that, all weights together, is longer than LIMIT, it is cut to LIMIT."""
+    """The weights a step along the mean gradient; where that, all weights together, is longer
+    than LIMIT, it is cut to LIMIT.
+    """
     length = sum((weight.grad / count).square().sum().item() for weight in weights) ** 0.5
     rate *= min(1.0, LIMIT / length)
     return [weight - rate * weight.grad / count for weight in weights]
@@ -109,12 +117,16 @@ def look(weights, pixels, labels):
 def train_step_slowly(weights, pixels, labels, others, their_labels, rate):
     """One step on pixels and labels, then a look at the others.
 
-    weights: a list of four tensors, which stay as they are. Gives a dict: "loss", the mean before the step; "weights", a
-    list of the new ones; "loss of others", the mean after the step.
+    weights: a list of four tensors, which stay as they are. Gives a dict: "loss", the mean
+    before the step; "weights", a list of the new ones; "loss of others", the mean after it.
     """
     loss, weights = learn(weights, pixels, labels, rate)
     seen = look(weights, others, their_labels)
-    return {"loss": loss, "weights": [weight.detach() for weight in weights], "loss of others": seen}
+    return {
+        "loss": loss,
+        "weights": [weight.detach() for weight in weights],
+        "loss of others": seen,
+    }
 
 
 # %% nbgrader={"schema_version": 3, "grade_id": "train", "grade": false, "solution": false, "locked": true, "task": false}
@@ -124,21 +136,30 @@ unseen = prepare_slowly(scanned[-400:], np.zeros((400, 2), int))
 def fresh(random, scale=1.0):
     """The weights of a network that has learnt nothing yet."""
     shapes = {(64, WIDTH): 0.12, (WIDTH,): 0.1, (WIDTH, 10): 0.14, (10,): 0.1}
-    return [torch.tensor(random.normal(0, scale * size, shape)).float() for shape, size in shapes.items()]
+    return [
+        torch.tensor(random.normal(0, scale * size, shape)).float()
+        for shape, size in shapes.items()
+    ]
 
 
 def train(prepare, step, seed, steps=3):
-    """(seconds, the share of digits never seen that is read) of a training with these two functions."""
+    """(seconds, the share of digits never seen that is read) of a training with these two
+    functions.
+    """
     random = np.random.default_rng(seed)
     weights = fresh(random)
     start = perf_counter()
     for _ in range(steps):
         chosen = random.integers(len(scanned) - 400, size=BATCH)
         pixels = prepare(scanned[chosen], random.integers(-REACH, REACH + 1, (BATCH, 2)))
-        batch, others = zip(pixels.split([LEARNT, BATCH - LEARNT]), classes[chosen].split([LEARNT, BATCH - LEARNT]))
+        batch, others = zip(
+            pixels.split([LEARNT, BATCH - LEARNT]),
+            classes[chosen].split([LEARNT, BATCH - LEARNT]),
+        )
         weights = step(weights, *batch, *others, 0.5)["weights"]
     seconds = perf_counter() - start
-    return seconds, (scores(weights, unseen).argmax(1) == classes[-400:]).double().mean().item()
+    is_read = scores(weights, unseen).argmax(1) == classes[-400:]
+    return seconds, is_read.double().mean().item()
 
 
 # %%
@@ -153,11 +174,15 @@ train(prepare_slowly, train_step_slowly, seed=0)
 
 # %% nbgrader={"schema_version": 3, "grade_id": "ledger", "grade": false, "solution": false, "locked": true, "task": false}
 def keep_ledger(random, steps, own, first=25):
-    """A ledger. own: the seconds of each part, without what it calls; the first time it takes `first` times as long."""
+    """A ledger. own: the seconds of each part, without what it calls; the first time it takes
+    `first` times as long.
+    """
     ledger, done = [], set()
 
     def note(part, called=0.0):
-        seconds = own[part] * random.lognormal(0, 0.03) * (1 if part in done else first) + called
+        seconds = (
+            own[part] * random.lognormal(0, 0.03) * (1 if part in done else first) + called
+        )
         seconds += 20 * own[part] * (random.random() < 0.03)  # an interruption
         done.add(part)
         ledger.append((part, float(seconds)))
@@ -174,7 +199,10 @@ def keep_ledger(random, steps, own, first=25):
 
 random = np.random.default_rng(SEED)
 own = dict(
-    zip(("prepare", "learn", "look", "update", "save"), random.uniform(0.9, 1.1, 5) * (0.03, 0.04, 9e-3, 4e-4, 2e-3))
+    zip(
+        ("prepare", "learn", "look", "update", "save"),
+        random.uniform(0.9, 1.1, 5) * (0.03, 0.04, 9e-3, 4e-4, 2e-3),
+    )
 )
 ledger = keep_ledger(random, 120, own)
 ledger[:4]
@@ -218,7 +246,11 @@ found = {part: seconds for part, seconds, _ in rank_parts(ledger)}
 assert abs(found["prepare"] / (120 * own["prepare"]) - 1) < 0.05
 assert abs(found["save"] / (12 * own["save"]) - 1) < 0.1
 ### BEGIN HIDDEN TESTS
-other = keep_ledger(np.random.default_rng(), 175, {"prepare": 2, "learn": 0.3, "look": 0.7, "update": 0.2, "save": 9})
+other = keep_ledger(
+    np.random.default_rng(),
+    175,
+    {"prepare": 2, "learn": 0.3, "look": 0.7, "update": 0.2, "save": 9},
+)
 found = {part: seconds for part, seconds, _ in rank_parts(other)}
 for part in ("prepare", "look", "update", "save"):
     rows = [seconds for each, seconds in other if each == part]
@@ -232,20 +264,29 @@ assert abs(found["learn"] / (120 * own["learn"]) - 1) < 0.05
 own_time = {"prepare": 2.0, "learn": 0.3, "look": 0.7, "update": 0.9, "save": 5.0}
 other = keep_ledger(np.random.default_rng(), 90, own_time)
 found = {part: seconds for part, seconds, _ in rank_parts(other)}
-assert abs(found["learn"] / (90 * own_time["learn"]) - 1) < 0.15, f"learn takes {found['learn']:.3g} s by itself"
+assert abs(found["learn"] / (90 * own_time["learn"]) - 1) < 0.15, (
+    f"learn takes {found['learn']:.3g} s by itself"
+)
 ### END HIDDEN TESTS
 
 # %% nbgrader={"schema_version": 3, "grade_id": "rank-bounds", "grade": true, "solution": false, "locked": true, "task": false, "points": 2}
 ranked = rank_parts(ledger)
-assert ranked[0][0] == "learn" and ranked[-1][0] in ("update", "save") and 1 < ranked[-1][2] < 1.1
+assert (
+    ranked[0][0] == "learn" and ranked[-1][0] in ("update", "save") and 1 < ranked[-1][2] < 1.1
+)
 ### BEGIN HIDDEN TESTS
 for _ in range(5):
     shares = np.random.default_rng().dirichlet([1] * 5) + 0.02
     ranked = rank_parts(keep_ledger(np.random.default_rng(), 50, dict(zip(own, shares))))
-    spent = [seconds for _, seconds, _ in ranked]  # the bounds of what was found, right or not: that is tested above
+    # the bounds of what was found, right or not: that is tested above
+    spent = [seconds for _, seconds, _ in ranked]
     assert sorted(part for part, _, _ in ranked) == sorted(own) and min(spent) > 0
     assert spent == sorted(spent, reverse=True), "the part with the most seconds comes first"
-    expect([at_most for _, _, at_most in ranked], [sum(spent) / (sum(spent) - seconds) for seconds in spent], 1e-9)
+    expect(
+        [at_most for _, _, at_most in ranked],
+        [sum(spent) / (sum(spent) - seconds) for seconds in spent],
+        1e-9,
+    )
 ### END HIDDEN TESTS
 
 # %% [markdown]
@@ -254,7 +295,14 @@ for _ in range(5):
 # This is another ledger, by the step. Each mend comes with its part and with how many times faster it makes that part.
 
 # %% nbgrader={"schema_version": 3, "grade_id": "mends", "grade": false, "solution": false, "locked": true, "task": false}
-parts = {"prepare": 30.0, "learn": 40.0, "look": 9.0, "update": 0.4, "save": 0.1}  # milliseconds for each step
+# milliseconds for each step
+parts = {
+    "prepare": 30.0,
+    "learn": 40.0,
+    "look": 9.0,
+    "update": 0.4,
+    "save": 0.1,
+}
 mends = {
     "a fused update": ("update", 4),
     "no anomaly mode": ("learn", 2),
@@ -288,7 +336,10 @@ def plan(parts, mends, worth):
     parts, left, made = dict(parts), dict(mends), []
     while left:
         whole = sum(parts.values())
-        gives = {name: whole / (whole - parts[part] + parts[part] / times) for name, (part, times) in left.items()}
+        gives = {
+            name: whole / (whole - parts[part] + parts[part] / times)
+            for name, (part, times) in left.items()
+        }
         best = max(gives, key=gives.get)
         if gives[best] < worth:
             break
@@ -311,16 +362,26 @@ assert name == "arrays" and np.isclose(ratio, 2)
 chance = np.random.default_rng()
 for _ in range(20):
     other = dict(zip("abcde", chance.uniform(1, 50, 5).tolist()))
-    several = {f"mend {part}": (part, float(times)) for part, times in zip("eacbd", chance.uniform(2, 20, 5))}
+    several = {
+        f"mend {part}": (part, float(times))
+        for part, times in zip("eacbd", chance.uniform(2, 20, 5))
+    }
     whole = sum(other.values())
-    gives = {each: whole / (whole - other[part] * (1 - 1 / times)) for each, (part, times) in several.items()}
-    expect(tuple(plan(other, several, 1.0)[0]), max(gives.items(), key=lambda pair: pair[1]), 1e-9)
+    gives = {
+        each: whole / (whole - other[part] * (1 - 1 / times))
+        for each, (part, times) in several.items()
+    }
+    expect(
+        tuple(plan(other, several, 1.0)[0]), max(gives.items(), key=lambda pair: pair[1]), 1e-9
+    )
 ### END HIDDEN TESTS
 
 # %% nbgrader={"schema_version": 3, "grade_id": "plan-rank-again", "grade": true, "solution": false, "locked": true, "task": false, "points": 2}
 small = {"prepare": 60.0, "learn": 30.0, "update": 10.0}
 three = {"fused": ("update", 5), "arrays": ("prepare", 6), "at once": ("learn", 3)}
-assert np.allclose([ratio for _, ratio in plan(small, three, 1.01)], [100 / 50, 50 / 30, 30 / 22])
+assert np.allclose(
+    [ratio for _, ratio in plan(small, three, 1.01)], [100 / 50, 50 / 30, 30 / 22]
+)
 
 
 ### BEGIN HIDDEN TESTS
@@ -343,7 +404,11 @@ for _ in range(20):
         f"mend {n}": (str(chance.choice(list("abcd"))), float(times))
         for n, times in enumerate(chance.uniform(2, 20, 7))
     }
-    expect([tuple(step) for step in plan(other, several, 1.0)], list(by_turns(other, several)), 1e-9)
+    expect(
+        [tuple(step) for step in plan(other, several, 1.0)],
+        list(by_turns(other, several)),
+        1e-9,
+    )
 ### END HIDDEN TESTS
 
 # %% nbgrader={"schema_version": 3, "grade_id": "plan-stop", "grade": true, "solution": false, "locked": true, "task": false, "points": 1}
@@ -351,7 +416,9 @@ small = {"prepare": 60.0, "learn": 30.0, "update": 10.0}
 three = {"fused": ("update", 5), "arrays": ("prepare", 6), "at once": ("learn", 3)}
 assert [name for name, _ in plan(small, three, 1.5)] == ["arrays", "at once"]
 ### BEGIN HIDDEN TESTS
-expect([len(plan(small, three, worth)) for worth in (1.3, 1.37, 1.66, 1.68, 2.1)], [3, 2, 2, 1, 0])
+expect(
+    [len(plan(small, three, worth)) for worth in (1.3, 1.37, 1.66, 1.68, 2.1)], [3, 2, 2, 1, 0]
+)
 even = {"a": 50.0, "b": 48.0, "c": 2.0}
 slight = {"c": ("c", 100), "b": ("b", 24), "a": ("a", 25)}  # c gives 1.02 first, 1.49 last
 expect([name for name, _ in plan(even, slight, 1.4)], ["a", "b", "c"])
@@ -367,11 +434,16 @@ expect([name for name, _ in plan(even, slight, 1.4)], ["a", "b", "c"])
 
 # %% nbgrader={"schema_version": 3, "grade_id": "rounds", "grade": false, "solution": false, "locked": true, "task": false}
 def read_rounds(random, t_c, t_d, workers, above, rounds=100):
-    """[(step, t_c, t_d)] in seconds. above: how many times its bound a step takes; a number, or one for each round."""
+    """[(step, t_c, t_d)] in seconds. above: how many times its bound a step takes; a number,
+    or one for each round.
+    """
     slower = np.linspace(1, 1.8, rounds) * random.lognormal(0, 0.02, rounds)
     steps = above * max(t_d / workers, t_c) * random.lognormal(0, 0.01, rounds)
     steps *= 1 + 20 * (random.random(rounds) < 0.03)  # interruptions
-    return [(float(each * step), float(each * t_c), float(each * t_d)) for each, step in zip(slower, steps)]
+    return [
+        (float(each * step), float(each * t_c), float(each * t_d))
+        for each, step in zip(slower, steps)
+    ]
 
 
 random = np.random.default_rng(SEED)
@@ -404,7 +476,9 @@ def judge_step(rounds, workers):
     ### BEGIN SOLUTION
     bounds = [max(t_d / workers, t_c) for _, t_c, t_d in rounds]
     t_c, t_d = (median(each[place] for each in rounds) for place in (1, 2))
-    is_above = PairedRatios((step, bound) for (step, _, _), bound in zip(rounds, bounds)).above(1.15)
+    is_above = PairedRatios(
+        (step, bound) for (step, _, _), bound in zip(rounds, bounds)
+    ).above(1.15)
     return {
         "bound": median(bounds),
         "limit": "supply" if t_d / workers > t_c else "compute",
@@ -433,8 +507,12 @@ assert (judge_step(starved, 2)["limit"], judge_step(starved, 2)["workers"]) == (
 assert (judge_step(finished, 1)["limit"], judge_step(finished, 1)["workers"]) == ("compute", 1)
 ### BEGIN HIDDEN TESTS
 for needed, now in ((1, 1), (2, 1), (2, 2), (3, 4), (5, 3), (7, 6)):
-    found = judge_step(read_rounds(np.random.default_rng(), 3e-3, 3e-3 * (needed - 0.5), now, 1.2), now)
-    expect([found["limit"], found["workers"]], ["supply" if now < needed else "compute", needed])
+    found = judge_step(
+        read_rounds(np.random.default_rng(), 3e-3, 3e-3 * (needed - 0.5), now, 1.2), now
+    )
+    expect(
+        [found["limit"], found["workers"]], ["supply" if now < needed else "compute", needed]
+    )
 expect(judge_step([(1.0, 0.5, 1.0)] * 20, 1)["workers"], 2)
 ### END HIDDEN TESTS
 
@@ -466,25 +544,32 @@ for middle in (1.1, 1.15, 1.19):
 
 # %% nbgrader={"schema_version": 3, "grade_id": "runs", "grade": false, "solution": false, "locked": true, "task": false}
 def metrics(random, mean, spread, seeds):
-    """The accuracy of so many runs, in an order of chance; their deviation is about `spread`."""
+    """The accuracy of so many runs in an order of chance; `spread`: about their deviation."""
     return mean + spread * random.permutation(np.linspace(-1.6, 1.6, seeds))
 
 
-def train_in_turn(random, ratio, seeds=20, moved=0.0, spread=0.005, slower=0.02, interrupted=()):
-    """Runs on a machine that gets slower from seed to seed. interrupted: the seeds at which the slow script was."""
+def train_in_turn(
+    random, ratio, seeds=20, moved=0.0, spread=0.005, slower=0.02, interrupted=()
+):
+    """Runs on a machine that gets slower from seed to seed. interrupted: the seeds at which
+    the slow script was.
+    """
     speeds = (1 + slower) ** np.arange(seeds) * random.uniform(0.5, 2)
     ratios = ratio * random.permutation(np.linspace(0.95, 1.05, seeds))
     before, after = (metrics(random, mean, spread, seeds) for mean in (0.95, 0.95 + moved))
     runs = []
     for seed in range(seeds):
         slow = speeds[seed] * ratios[seed] * (30 if seed in interrupted else 1)
-        runs.append(((float(slow), float(before[seed])), (float(speeds[seed]), float(after[seed]))))
+        runs.append(
+            ((float(slow), float(before[seed])), (float(speeds[seed]), float(after[seed])))
+        )
     return runs
 
 
 random = np.random.default_rng(SEED)
 same, worse, unclear = (
-    train_in_turn(random, 21, **how) for how in ({}, {"moved": -4 * MARGIN}, {"spread": 3 * MARGIN})
+    train_in_turn(random, 21, **how)
+    for how in ({}, {"moved": -4 * MARGIN}, {"spread": 3 * MARGIN})
 )
 
 # %% [markdown]
@@ -519,18 +604,33 @@ def judge_runs(runs, times, margin):
 
 # %% nbgrader={"schema_version": 3, "grade_id": "runs-ratio", "grade": true, "solution": false, "locked": true, "task": false, "points": 2}
 assert abs(judge_runs(same, 10, MARGIN)["ratio"] / 21 - 1) < 0.06
-assert [judge_runs(same, times, MARGIN)["faster"] for times in (10, 21, 30)] == [True, None, False]
+assert [judge_runs(same, times, MARGIN)["faster"] for times in (10, 21, 30)] == [
+    True,
+    None,
+    False,
+]
 ### BEGIN HIDDEN TESTS
 chance = np.random.default_rng()
 for ratio in (0.7, 12, 340):
     other = train_in_turn(chance, ratio, 40, slower=0.05, interrupted=(0, 39))
-    expect(judge_runs(other, 10, 0.02)["ratio"], median(slow[0] / fast[0] for slow, fast in other), 1e-9)
-    expect([judge_runs(other, share * ratio, 0.02)["faster"] for share in (0.8, 1, 1.25)], [True, None, False])
+    expect(
+        judge_runs(other, 10, 0.02)["ratio"],
+        median(slow[0] / fast[0] for slow, fast in other),
+        1e-9,
+    )
+    expect(
+        [judge_runs(other, share * ratio, 0.02)["faster"] for share in (0.8, 1, 1.25)],
+        [True, None, False],
+    )
 expect(judge_runs(train_in_turn(chance, 50, 9), 10, 0.02)["faster"], None)
 ### END HIDDEN TESTS
 
 # %% nbgrader={"schema_version": 3, "grade_id": "runs-same", "grade": true, "solution": false, "locked": true, "task": false, "points": 2}
-assert [judge_runs(runs, 10, MARGIN)["same"] for runs in (same, worse, unclear)] == [True, False, None]
+assert [judge_runs(runs, 10, MARGIN)["same"] for runs in (same, worse, unclear)] == [
+    True,
+    False,
+    None,
+]
 ### BEGIN HIDDEN TESTS
 chance = np.random.default_rng()
 for seeds, moved, spread, answer in (
@@ -539,7 +639,9 @@ for seeds, moved, spread, answer in (
     (14, 0.01, 0.06, None),
     (4, 0, 0.001, None),
 ):
-    expect(judge_runs(train_in_turn(chance, 20, seeds, moved, spread), 10, 0.02)["same"], answer)
+    expect(
+        judge_runs(train_in_turn(chance, 20, seeds, moved, spread), 10, 0.02)["same"], answer
+    )
 *others, (slow, fast) = train_in_turn(chance, 20)
 expect(judge_runs([*others, (slow, (fast[0], float("nan")))], 10, 0.02)["same"], False)
 ### END HIDDEN TESTS
@@ -591,7 +693,10 @@ def prepare(scans, moves):
 
 # %%
 random = np.random.default_rng(SEED)
-scans, moves = scanned[random.integers(len(scanned), size=BATCH)], random.integers(-REACH, REACH + 1, (BATCH, 2))
+scans, moves = (
+    scanned[random.integers(len(scanned), size=BATCH)],
+    random.integers(-REACH, REACH + 1, (BATCH, 2)),
+)
 supply_race = compare(prepare_slowly, prepare, scans, moves, same=1e-5, budget=3)
 supply_race
 
@@ -600,22 +705,30 @@ supply_race
 ### BEGIN HIDDEN TESTS
 def draw(random):
     count = int(random.integers(BATCH - 10, BATCH + 10))
-    return scanned[random.integers(len(scanned), size=count)], random.integers(-REACH, REACH + 1, (count, 2))
+    return scanned[random.integers(len(scanned), size=count)], random.integers(
+        -REACH, REACH + 1, (count, 2)
+    )
 
 
-supply_gates = four_gates("prepare", "prepare_slowly", draw=draw, same=1e-5, target=PREPARE_TIMES)
+supply_gates = four_gates(
+    "prepare", "prepare_slowly", draw=draw, same=1e-5, target=PREPARE_TIMES
+)
 ### END HIDDEN TESTS
 assert prepare(scanned[:3], np.zeros((3, 2), int)).dtype == torch.float32
 for move in ([0, 0], [1, 0], [0, -1]):
     assert torch.allclose(
-        prepare(scanned[:3], np.array([move] * 3)), prepare_slowly(scanned[:3], np.array([move] * 3)), atol=1e-5
+        prepare(scanned[:3], np.array([move] * 3)),
+        prepare_slowly(scanned[:3], np.array([move] * 3)),
+        atol=1e-5,
     )
 ### BEGIN HIDDEN TESTS
 supply_gates.right()
 ### END HIDDEN TESTS
 
 # %% nbgrader={"schema_version": 3, "grade_id": "prepare-done", "grade": true, "solution": false, "locked": true, "task": false, "points": 2}
-assert not torch.equal(prepare(scanned[:2], np.zeros((2, 2), int)), prepare(scanned[1:3], np.zeros((2, 2), int)))
+assert not torch.equal(
+    prepare(scanned[:2], np.zeros((2, 2), int)), prepare(scanned[1:3], np.zeros((2, 2), int))
+)
 ### BEGIN HIDDEN TESTS
 supply_gates.done()
 ### END HIDDEN TESTS
@@ -688,7 +801,14 @@ def train_step(weights, pixels, labels, others, their_labels, rate):
 random = np.random.default_rng(SEED)
 chosen = random.integers(len(scanned), size=BATCH)
 pixels, labels = prepare_slowly(scanned[chosen], np.zeros((BATCH, 2), int)), classes[chosen]
-arguments = fresh(random), pixels[:LEARNT], labels[:LEARNT], pixels[LEARNT:], labels[LEARNT:], 0.5
+arguments = (
+    fresh(random),
+    pixels[:LEARNT],
+    labels[:LEARNT],
+    pixels[LEARNT:],
+    labels[LEARNT:],
+    0.5,
+)
 step_race = compare(train_step_slowly, train_step, *arguments, same=1e-4, budget=5)
 step_race
 
@@ -699,17 +819,37 @@ def draw(random):
     learnt = int(random.integers(LEARNT - 4, LEARNT + 4))
     chosen = random.integers(len(scanned), size=BATCH)
     pixels = prepare_slowly(scanned[chosen], random.integers(-REACH, REACH + 1, (BATCH, 2)))
-    batch, others = zip(pixels.split([learnt, BATCH - learnt]), classes[chosen].split([learnt, BATCH - learnt]))
-    return fresh(random, float(random.uniform(0.5, 2))), *batch, *others, float(random.uniform(0.3, 0.9))
+    batch, others = zip(
+        pixels.split([learnt, BATCH - learnt]), classes[chosen].split([learnt, BATCH - learnt])
+    )
+    return (
+        fresh(random, float(random.uniform(0.5, 2))),
+        *batch,
+        *others,
+        float(random.uniform(0.3, 0.9)),
+    )
 
 
-step_gates = four_gates("train_step", "train_step_slowly", draw=draw, same=1e-4, target=STEP_TIMES)
+step_gates = four_gates(
+    "train_step", "train_step_slowly", draw=draw, same=1e-4, target=STEP_TIMES
+)
 ### END HIDDEN TESTS
-small = fresh(np.random.default_rng(SEED)), unseen[:9], classes[-400:-391], unseen[9:15], classes[-391:-385], 0.5
+small = (
+    fresh(np.random.default_rng(SEED)),
+    unseen[:9],
+    classes[-400:-391],
+    unseen[9:15],
+    classes[-391:-385],
+    0.5,
+)
 wanted, found = train_step_slowly(*small), train_step(*small)
-assert abs(found["loss"] - wanted["loss"]) < 1e-4 and abs(found["loss of others"] - wanted["loss of others"]) < 1e-4
+assert (
+    abs(found["loss"] - wanted["loss"]) < 1e-4
+    and abs(found["loss of others"] - wanted["loss of others"]) < 1e-4
+)
 assert all(
-    torch.allclose(mine, right, atol=1e-5) for mine, right in zip(found["weights"], wanted["weights"], strict=True)
+    torch.allclose(mine, right, atol=1e-5)
+    for mine, right in zip(found["weights"], wanted["weights"], strict=True)
 )
 ### BEGIN HIDDEN TESTS
 step_gates.right()
@@ -743,5 +883,8 @@ step_gates.reaches_target()
 # varies: the margin, fixed before, is 0.1.
 
 # %%
-runs = [(train(prepare_slowly, train_step_slowly, seed), train(prepare, train_step, seed)) for seed in range(14)]
+runs = [
+    (train(prepare_slowly, train_step_slowly, seed), train(prepare, train_step, seed))
+    for seed in range(14)
+]
 judge_runs(runs, 5, 0.1)
