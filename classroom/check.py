@@ -97,17 +97,18 @@ def main(arguments):
 def check(problems, seed, only=""):
     """[(name, what is wrong with its mark, in one sentence, or "")] of the submissions of a set in one variant.
 
-    In the public one wrong answers are handed in too, such as misbehave, and the set is run as a student would run it.
+    In each the solution; in the public one also nothing, wrong answers and such as misbehave, and the set is run as a
+    student would run it.
     only: text that a name has to hold.
     """
     log = LOGS / f"{problems.name}-{seed}.log"
     log_to(log)
-    source, submissions, sentences = problems.notebook(seed), [SOLUTION, EMPTY], []
+    source, submissions, sentences = problems.notebook(seed), [SOLUTION], []
     with tempfile.TemporaryDirectory(prefix="course-") as folder:
         course = Course(folder)
         released = nbformat.read(course.add(problems, seed), as_version=4)
         if seed == PUBLIC:
-            submissions += [narrowed(submission, source) for submission in submissions_of(problems)]
+            submissions += [EMPTY, *(narrowed(submission, source) for submission in submissions_of(problems))]
             submissions += submissions_of(problems, HOSTILE)  # whole: they must not harm the rest
             sentences.append(
                 ("the set in a student's own notebook", "; ".join(errors(run(answered(released, source), ROOT))))
