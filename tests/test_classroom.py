@@ -1,5 +1,7 @@
-"""The problem sets and their grading: what a student and a teacher would notice. Every submission to every set is for
-`make check-sets`; here the first set stands for all where a notebook is judged."""
+"""The problem sets and their grading: what a student and a teacher would notice.
+
+Where a notebook is judged, the first set stands for all: every submission to every set is for `make check-sets`.
+"""
 
 import csv
 import os
@@ -63,9 +65,8 @@ def test_nothing_of_solutions_and_hidden_tests_is_handed_out(problems, released)
     hidden = re.findall(regions, source, re.DOTALL)
     assert {kind for kind, _ in hidden} == {"SOLUTION", "HIDDEN TESTS"}
     lines = {line.strip() for _, region in hidden for line in region.splitlines()}
-    kept = {
-        line for line in lines if len(line) > 40 and line in given and line not in outside
-    }  # short ones may be alike
+    long = {line for line in lines if len(line) > 40}  # short ones may be alike
+    kept = {line for line in long if line in given and line not in outside}
     assert not kept and not any(kind in given for kind, _ in hidden)
 
 
