@@ -71,6 +71,11 @@ def test_nothing_of_solutions_and_hidden_tests_is_handed_out(problems, released)
 
 
 @each_set
+def test_no_cell_is_handed_out_empty(problems, released):
+    assert all(cell.source.strip() for cell in released[problems].cells)
+
+
+@each_set
 def test_no_line_of_code_is_cut_off_in_lab(problems, released):
     lines = [line for cell in code_cells(released[problems].cells) for line in cell.source.splitlines()]
     assert [line for line in lines if len(line) > LONGEST_LINE] == []

@@ -287,6 +287,7 @@ expect(blame(late), [0, 5, 0, 0, 1, 1], 1e-9)
 
 
 # %% nbgrader={"schema_version": 3, "grade_id": "blame-any-program", "grade": true, "solution": false, "locked": true, "task": false, "points": 2}
+# Any program: these tests are not shown.
 ### BEGIN HIDDEN TESTS
 def right(program):
     now = empty = 0.0

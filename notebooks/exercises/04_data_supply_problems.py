@@ -251,6 +251,7 @@ for workers in (2, 3, 5):
 ### END HIDDEN TESTS
 
 # %% nbgrader={"schema_version": 3, "grade_id": "simulate-any", "grade": true, "solution": false, "locked": true, "task": false, "points": 1}
+# Any number of workers with any factor: these tests are not shown.
 ### BEGIN HIDDEN TESTS
 for _ in range(20):
     workers, factor = np.random.default_rng().integers(1, 5, 2).tolist()
@@ -679,12 +680,8 @@ def make_batch(pieces, chosen, corners, flips, contrasts):
     ### BEGIN SOLUTION
     rows, columns = corners.T[:, :, None] + torch.arange(SIDE)
     columns = torch.where(flips[:, None], columns.flip(1), columns)
-    pixels = (
-        pieces[chosen[:, None, None], rows[:, :, None], columns[:, None, :]].permute(
-            0, 3, 1, 2
-        )
-        / 255
-    )
+    places = chosen[:, None, None], rows[:, :, None], columns[:, None, :]
+    pixels = pieces[places].permute(0, 3, 1, 2) / 255
     level = pixels.mean(dim=(1, 2, 3), keepdim=True)
     pixels = (level + contrasts[:, None, None, None] * (pixels - level)).clamp(0, 1)
     return (pixels - mean[:, None, None]) / deviation[:, None, None]
@@ -692,7 +689,7 @@ def make_batch(pieces, chosen, corners, flips, contrasts):
 
 
 # %%
-race = compare(make_batch_slowly, make_batch, *arguments, same=1e-5, budget=3)
+race = compare(make_batch_slowly, make_batch, *arguments, same=1e-5, budget=5)
 race
 
 
